@@ -47,5 +47,5 @@ class CallbackTasks:
 async def _run(callback: Callable[..., Any], metadata: RecordMetadata, error: BaseException | None) -> None:
     try:
         await callback(metadata, error)
-    except Exception:  # noqa: BLE001  user code may raise anything, and nobody awaits this task
+    except Exception:  # noqa: BLE001  user code may raise anything, and this task is not awaited
         log_callback_error(TopicPartition(metadata.topic, metadata.partition), callback)

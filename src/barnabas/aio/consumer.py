@@ -297,7 +297,7 @@ class Consumer(ConsumerBase[K, V]):
         return task
 
     async def _finish(self, steps: Steps[Any], task: asyncio.Future[Any]) -> None:
-        """Finish a call that was cancelled, for nobody: a poll ends before it takes records."""
+        """Finish a call that was cancelled, without its caller: a poll ends before it takes records."""
         self._polling.is_abandoned = True
         try:
             await asyncio.wait([task])

@@ -65,7 +65,7 @@ class LoopEnvironment(BoundLoop, Environment):
         def turn(now: float) -> None:
             try:
                 core.run_once(now)
-            except Exception as error:  # noqa: BLE001  whatever it is, the application's next call must raise it
+            except Exception as error:  # noqa: BLE001  the application's next call must raise it
                 core.fail(error)
                 driver.wake()
             if core.is_done:

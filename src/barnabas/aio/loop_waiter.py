@@ -1,4 +1,4 @@
-"""Waits for a core that nobody drives between the application's calls."""
+"""Waits for a core that is not driven between the application's calls."""
 
 from __future__ import annotations
 

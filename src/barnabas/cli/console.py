@@ -89,7 +89,7 @@ def start_beside(listeners: Sequence[Listener]) -> None:
         return
     servers = plain.address.replace("*", "127.0.0.1")
     command = [sys.executable, "-m", "barnabas.cli.main", "console", "-b", servers, "--listen", _free_address()]
-    # Whatever ends the broker closes the pipe, and the console ends with it.
+    # The broker's end, of any kind, closes the pipe, and the console ends with it.
     subprocess.Popen([*command, "--until-stdin-ends"], stdin=subprocess.PIPE)  # noqa: S603 - our own command
 
 

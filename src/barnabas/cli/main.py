@@ -88,7 +88,7 @@ def _run(arguments: list[str]) -> int:
         _complain(arguments[0], problem)
         return 2 if isinstance(problem, UsageError) else 1
     except BrokenPipeError:
-        # Whoever read our output has seen enough; nothing more may be written, not even at exit.
+        # The reader of our output has closed it; nothing more may be written, not even at exit.
         _discard_output()
         return CLOSED_PIPE
     except OSError as problem:

@@ -48,7 +48,7 @@ class DefaultMetadataUpdater:
         if wait > 0:
             return wait
         if self._metadata.has_fatal_error and not client.has_ready_connection(now):
-            # A client that is not let in does not knock again before somebody has been told.
+            # A client that is refused connects again only after a caller has got the error.
             return math.inf
         if self._trying_since is None:
             self._trying_since = now

@@ -438,7 +438,7 @@ class Metadata:
 
     @property
     def has_fatal_error(self) -> bool:
-        """Whether there is such an error that nobody has been told of."""
+        """Whether there is such an error that was not raised yet."""
         return self._fatal_error is not None
 
     def raise_fatal_error(self) -> None:

@@ -32,14 +32,14 @@ _NAME = "barnabas"
 
 class _HeaderSetter(Setter["RecordHeaders"]):
     def set(self, carrier: RecordHeaders, key: str, value: str) -> None:
-        """One header of that name, whatever an earlier trace left there."""
+        """Set the only header of that name, in place of those of an earlier trace."""
         carrier.remove(key)
         carrier.add(key, value.encode())
 
 
 class _HeaderGetter(Getter["list[tuple[str, bytes | None]]"]):
     def get(self, carrier: list[tuple[str, bytes | None]], key: str) -> list[str] | None:
-        """Return the values of that name; bytes that are no text belong to somebody else."""
+        """Return the values of that name; bytes that are no text belong to another program."""
         values = [value.decode("utf-8", "replace") for name, value in carrier if name == key and value is not None]
         return values or None
 

@@ -5,7 +5,7 @@ clusters look the same, and what the principal of its client settings may not do
 imports nothing of the broker.
 
 Rule 2. **Nothing passes but through `Guard`**: Host against a list (DNS rebinding), the session's cookie, the origin
-and form of whatever changes something (CSRF), and read-only mode, which is decided there alone. No GET changes
+and form of requests that change something (CSRF), and read-only mode, which is decided there alone. No GET changes
 anything. The same place adds the security headers to every response.
 
 Rule 3. **Records are hostile.** The browser gets JSON, and makes text nodes of it: no markup from data, no `eval`, no

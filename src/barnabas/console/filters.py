@@ -41,7 +41,7 @@ _TEXT_TESTS: dict[str, Callable[[Any, Any], bool]] = {
     "startswith": lambda found, wanted: found.startswith(wanted),
     "endswith": lambda found, wanted: found.endswith(wanted),
 }
-#: Texts that stand in JSON as they are, unless somebody escaped them, which takes a backslash.
+#: Texts that stand in JSON as they are, unless they were escaped, which takes a backslash.
 _PLAIN = re.compile(r"[A-Za-z0-9 _.:@#+-]+")
 _ANY = object()
 _EXPECTED = (

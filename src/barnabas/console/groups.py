@@ -58,7 +58,7 @@ class OffsetRow(TypedDict):
 
 
 class Group(TypedDict):
-    """A group; `lag` is the sum, `history` has time (epoch ms) and lag since somebody looks."""
+    """A group; `lag` is the sum, `history` has time (epoch ms) and lag since the first request for it."""
 
     group: str
     type: str

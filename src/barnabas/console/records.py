@@ -53,7 +53,7 @@ class Produced(TypedDict):
 
 
 class Reading(NamedTuple):
-    """What somebody wants to read: the words of the query."""
+    """What a request wants to read: the words of the query."""
 
     topic: str
     start: str
@@ -161,7 +161,7 @@ class Scans:
         finally:
             scan.cancel()
             self._running.discard(scan)
-            # Its thread ends within a poll; an error that nobody waits for any more is no news.
+            # Its thread ends within a poll; its error is dropped, as no request waits for it any more.
             running.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def events(self, request: ScanRequest) -> AsyncIterator[bytes]:

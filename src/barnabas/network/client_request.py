@@ -133,7 +133,7 @@ class ClientResponse:
     def on_complete(self) -> None:
         """Run the request's callback, if it has one, for the only time.
 
-        The request lets go of it: whoever is called mostly keeps the response, which keeps the request, and megabytes
+        The request lets go of it: a callback mostly keeps the response, which keeps the request, and megabytes
         of records would wait in that circle for a garbage collection.
         """
         if self.request.callback is not None:

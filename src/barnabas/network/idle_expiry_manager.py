@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class IdleExpiryManager:
-    """Finds the connections that nobody has used for `connections_max_idle` seconds; a negative number is for ever."""
+    """Finds the connections that were not used for `connections_max_idle` seconds; a negative number is for ever."""
 
     def __init__(self, connections_max_idle: float) -> None:
         self._max_idle = connections_max_idle if connections_max_idle >= 0 else math.inf

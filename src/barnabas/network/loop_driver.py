@@ -54,7 +54,7 @@ class LoopDriver:
         self.wake()
 
     def stop(self) -> None:
-        """Make no more turns; whoever waits looks a last time."""
+        """Make no more turns; calls that wait look a last time."""
         if self.is_stopped:
             return
         self.is_stopped = True

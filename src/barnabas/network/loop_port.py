@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class LoopPort:
     """A `Selectable` whose `poll` returns at once and notes how long it would have waited; the loop waits instead.
 
-    Whoever drives the core sets `on_ready`, called when the network has something to do while `watch` is on, and
+    The core's driver sets `on_ready`, called when the network has something to do while `watch` is on, and
     `on_wakeup`, called after `wakeup`; both in the loop. `on_news` is called inside of a `poll` that brought something.
     """
 
@@ -86,7 +86,7 @@ class LoopPort:
         try:
             loop.call_soon_threadsafe(self._woken)
         except RuntimeError:
-            # The loop is closed: nobody waits in it any more.
+            # The loop is closed: no call waits in it any more.
             return
 
     # The rest is the selector's.

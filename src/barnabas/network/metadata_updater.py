@@ -39,7 +39,7 @@ class MetadataUpdater(InternalRequests, Protocol):
 
 
 class ManualMetadataUpdater:
-    """Knows the nodes it is told and asks nobody: for callers that manage metadata themselves, and for tests."""
+    """Knows the nodes it is told and sends no requests: for callers that manage metadata themselves, and for tests."""
 
     def __init__(self, nodes: list[Node] | None = None) -> None:
         self.nodes: list[Node] = [] if nodes is None else nodes

@@ -1,4 +1,4 @@
-"""`NetworkClient`: requests and responses with all brokers of a cluster, driven by whoever calls `poll`."""
+"""`NetworkClient`: requests and responses with all brokers of a cluster, driven by the caller of `poll`."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ class NetworkClient:
         self._do_send(self.new_client_request(node_id, message, now), is_internal=True, now=now)
 
     def _owner(self, request: ClientRequest) -> InternalRequests | None:
-        """Who is told of the outcome of a request of the client's own; nobody of ApiVersions, which is its own."""
+        """Return what is told of the outcome of an internal request; None for ApiVersions, the client's own."""
         if request.api_key in TELEMETRY_APIS:
             return self.telemetry_sender
         return None if request.api_key == ApiKey.API_VERSIONS else self._metadata_updater
@@ -232,7 +232,7 @@ class NetworkClient:
         try:
             message, version = self._api_versions.build(request)
             parts = encode_request_parts(message, version, request.correlation_id, self.client_id)
-        except Exception as error:  # noqa: BLE001  whatever cannot be written fails this request, and nothing else
+        except Exception as error:  # noqa: BLE001  what cannot be written fails this request, and nothing else
             self._abort(request, is_internal, _as_kafka_error(request, error), now)
         else:
             self.in_flight_requests.add(InFlightRequest(request, version, is_internal, now))

@@ -74,7 +74,7 @@ class NetworkMetrics:
         self.connections_closed.record(1, now)
 
     def on_all_closed(self) -> None:
-        """Note that the client has ended; at a time that nobody tells and that matters to no rate any more."""
+        """Note that the client has ended; at an unknown time, which matters to no rate any more."""
         while self.open_connections:
             self.on_closed(self._opened_at)
 

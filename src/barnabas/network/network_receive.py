@@ -19,8 +19,8 @@ class NetworkReceive:
 
     A frame that fits the staging buffer is copied out of it; a larger one gets a buffer of its own as soon as its size
     is known, and the rest of it is read straight into that. A size that is out of the ordinary is believed by and by:
-    the buffer grows as it fills. Frames stay valid for as long as they are referenced; a buffer that nobody refers to
-    any more is used again, since clean memory costs more than receiving into it. The first small frame, when the rush
+    the buffer grows as it fills. Frames stay valid for as long as they are referenced; a buffer without references
+    is used again, since clean memory costs more than receiving into it. The first small frame, when the rush
     is over, lets go of them.
     """
 
@@ -32,7 +32,7 @@ class NetworkReceive:
         self._view = memoryview(self._staging)
         self._end = 0
         self._target: memoryview | None = None
-        # Buffers of the last large frames, most of which somebody still reads.
+        # Buffers of the last large frames, most of which are still being read.
         self._spare: deque[bytearray] = deque(maxlen=_MOST_SPARE)
         self._size = 0
         self._filled = 0

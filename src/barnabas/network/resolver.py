@@ -1,4 +1,4 @@
-"""Looks up host names without holding up whoever asks."""
+"""Looks up host names without blocking the caller."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def canonical_names(
     """Return the full name of each address of a host, each name once; waits for the name server.
 
     As in Java's getCanonicalHostName, an address that has no name, or whose name does not lead back to it, is given as
-    it is: else whoever answers for the address could send a client to a name of their choice.
+    it is: else the DNS server of the address could send a client to a name of its choice.
 
     Raises `OSError` when the host is not known.
 

@@ -119,7 +119,7 @@ class Selector:
             channel.address = (
                 f"{channel.target} ({sockaddr[0]})" if sockaddr[0] not in channel.target else channel.target
             )
-            # The channel has the socket before the socket has a descriptor, so that `close` finds whatever was opened
+            # The channel has the socket before the socket has a descriptor, so that `close` finds what was opened
             # when a signal handler raises.
             opened = channel.socket = socket.socket.__new__(socket.socket)
             try:
@@ -431,7 +431,7 @@ class Selector:
             try:
                 self._waker.send(b"\0")
             except OSError:
-                # Full: a byte is waiting already. Closed: nobody polls any more.
+                # Full: a byte is waiting already. Closed: there are no more polls.
                 return
 
     def _drain_wakeups(self) -> None:

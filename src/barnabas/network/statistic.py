@@ -66,7 +66,7 @@ class Statistic:
         if value < sample.minimum:
             sample.minimum = value
         sample.total += value
-        # Last, so that nobody who reads meanwhile finds a value counted and no maximum.
+        # Last, so that no reader in between finds a value counted and no maximum.
         sample.count += 1
 
     def _advance(self, now: float) -> _Sample:

@@ -29,7 +29,7 @@ class Telemetry(Protocol):
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits for an answer, so that a connection is worth making."""
+        """Whether a caller waits for an answer, so that a connection is worth making."""
 
     @property
     def is_urgent(self) -> bool:
@@ -80,7 +80,7 @@ class TelemetrySender:
         request = self._telemetry.create_request(now)
         if request is not None:
             client.send_internal_request(node.id, request, now)
-        # One that the node does not understand has failed already, which somebody may wait to hear.
+        # One that the node does not understand has failed already, and a caller may wait for that.
         return 0.0 if self._sticky_node is None else self._telemetry.time_to_next_request(now)
 
     def _wait_for_node(self, now: float, client: InternalSender) -> float:

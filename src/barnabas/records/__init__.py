@@ -1,6 +1,6 @@
 """What is stored and shipped: record batches, compression, checksums, Arrow.
 
-Rule 1. **Records are bytes until somebody asks for objects.** The broker reads headers and checks records in place;
+Rule 1. **Records are bytes until a caller asks for objects.** The broker reads headers and checks records in place;
 clients make a record when the loop comes to it; Arrow columns are filled from the batch's bytes.
 
 Rule 2. **`cursor` is the only parser of records, `batch_header` the only place with positions and sizes of a batch.**

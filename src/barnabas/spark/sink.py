@@ -42,7 +42,7 @@ def write_batches(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Wr
             writer.write(batch)
         count = writer.finish()
     except BaseException:
-        # Nobody waits any more for what is still on its way.
+        # The task no longer waits for the records in flight.
         producer.close(0)
         raise
     _PRODUCERS.release(key, producer)

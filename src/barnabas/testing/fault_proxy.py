@@ -91,13 +91,13 @@ class FaultProxy:
                 connection.count_from_here()
 
     def refuse(self) -> None:
-        """End every connection, and refuse new ones as if nobody listened, until `heal`."""
+        """End every connection, and refuse new ones as without a listener, until `heal`."""
         with self._change():
             if self._is_listening:
                 self._is_listening = False
                 self._selector.unregister(self._listener)
                 self._listener.close()
-                # A port without a listener is refused, and while it is bound nobody else gets it.
+                # A port without a listener is refused, and while it is bound no other process gets it.
                 self._listener = _bind(self._host, self.port)
             for connection in self._connections:
                 connection.end(reset=True)
@@ -108,7 +108,7 @@ class FaultProxy:
             self._faults.frozen = True
 
     def delay(self, seconds: float) -> None:
-        """Whatever is sent from now on arrives so much later, in both directions."""
+        """Let bytes that are sent from now on arrive so much later, in both directions."""
         with self._change():
             self._faults.delay = seconds
 

@@ -242,7 +242,7 @@ class AdminOperations(ReportsTelemetry, Measured):
 
     @property
     def _is_foreign(self) -> bool:
-        # The connections are the parent's, and so is the lock, which nobody may be left to release.
+        # The connections are the parent's, and so is the lock, which no thread may be left to release.
         return self._owner != os.getpid()
 
     def _ensure_open(self) -> None:

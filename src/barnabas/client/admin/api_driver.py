@@ -109,7 +109,7 @@ class AdminApiDriver(Generic[K, V]):
             return max(self._client.poll_delay(node, now), 0.001)
         try:
             message = self._build(target, keys, now)
-        except Exception as error:  # noqa: BLE001  (whatever a key of a wrong kind brings about fails these keys)
+        except Exception as error:  # noqa: BLE001  (any error that a key of a wrong kind brings about fails these keys)
             for key in keys:
                 self._finish(key, error=wrong_keys(self._handler.name, keys, error))
             return 0.0

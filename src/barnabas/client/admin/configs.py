@@ -87,7 +87,7 @@ class ConfigEntry(NamedTuple):
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody has set it."""
+        """Whether it is not set anywhere."""
         return self.source == ConfigSource.DEFAULT_CONFIG
 
     @classmethod

@@ -74,7 +74,7 @@ class GroupOperations(AdminOperations):
     ) -> Results[str, GroupDescription]:
         """Return groups with their members and what these are assigned.
 
-        Groups of KIP-848's protocol, and of the classic one with members of any kind. One that nobody knows is a
+        Groups of KIP-848's protocol, and of the classic one with members of any kind. An unknown one is a
         GroupIdNotFoundError; a broker before 4.0 gives it as state DEAD, as in Kafka.
         """
         asked = as_texts(groups, "groups")

@@ -20,7 +20,7 @@ The way of a call: `Consumer` (`consumer_base` has what does not wait) → `Cons
 `OffsetFetcher`, the `Fetcher` and the `FetchCollector`.
 
 - `fetching/`: `SubscriptionState`'s reader and writer; `FetchPlan` holds what each broker is to be asked for, and
-  whatever changes that for a partition says so, so a fetch looks at those only.
+  every change of that is noted by partition, so a fetch looks at those only.
 - `coordinator/`: `Coordinator` is what both group protocols share (events, commits, leaving); `ClassicCoordinator` and
   `ReconcilingCoordinator` (KIP-848) are the rest.
 - `membership/`: `MembershipCore` with a `GroupMembership` (`ClassicMembership` or `ConsumerMembershipManager`) and

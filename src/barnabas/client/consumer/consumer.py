@@ -209,7 +209,7 @@ class Consumer(ConsumerBase[K, V]):
             try:
                 run(self._polling.close(timeout, operation))
             except BaseException:
-                # Also one from outside: the group must not wait for a member that nobody drives.
+                # Also one from outside: the group must not wait for a member without a driver.
                 self._polling.abandon(operation)
                 raise
             finally:

@@ -142,7 +142,7 @@ class ConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
                 self._unsubscribe_in("subscribe([])")
 
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
-        """Read exactly these partitions, whatever other consumers do; there is no rebalancing.
+        """Read exactly these partitions, independently of other consumers; there is no rebalancing.
 
         Replaces an earlier assignment; an empty list ends it. Raises `IllegalStateError` after `subscribe`.
         """

@@ -114,7 +114,7 @@ class ConsumerNetworkClient:
         self._pending_completion: deque[RequestFutureCompletionHandler] = deque()
         # API key to what its answered requests took, in milliseconds; for the metrics, which other threads may read.
         self.latencies: defaultdict[int, Statistic] = defaultdict(partial(Statistic, metric_config))
-        # Those whose futures are not completed, whatever has become of their requests.
+        # Those whose futures are not completed, even if their requests are.
         self._outstanding: set[RequestFutureCompletionHandler] = set()
         # An exception from outside ended a call in its middle; `on_torn` are told when that is put right.
         self._is_torn = False

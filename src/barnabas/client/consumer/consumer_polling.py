@@ -58,7 +58,7 @@ class ConsumerPolling:
 
     def __init__(self, parts: ConsumerParts) -> None:
         self._parts = parts
-        # Whether nobody waits any more for the poll in progress, which is to hand out nothing therefore.
+        # Whether no call waits any more for the poll in progress, which is to hand out nothing therefore.
         self.is_abandoned = False
         self._clock = parts.environment.clock
         self._started_at_ms = parts.environment.wall_clock_ms()
@@ -419,7 +419,7 @@ class ConsumerPolling:
         yield from self.commits.await_async_commits(max(0.0, deadline - self._clock()))
 
     def _abandon_commits(self) -> Steps[None]:
-        """Nobody is left to take an answer: what is not known by now never will be."""
+        """Fail the commits that have no answer by now; no more answers are taken."""
         coordinator = self.coordinator()
         coordinator.take_events()
         coordinator.commits.abandon(KafkaTimeoutError("The consumer was closed before the coordinator answered"))

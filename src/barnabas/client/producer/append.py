@@ -34,7 +34,7 @@ if not cython.compiled:
 
 
 # Compiled, appending to an open batch runs no Python code, so no other thread can come between: the interpreter's lock
-# is lock enough as long as nobody holds the accumulator's.
+# is lock enough as long as no thread holds the accumulator's.
 GIL_SUFFICES = cython.declare(cython.bint, cython.compiled and getattr(sys, "_is_gil_enabled", lambda: True)())
 
 # C variables, so that they cost nothing per record.

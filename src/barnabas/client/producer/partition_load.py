@@ -30,7 +30,7 @@ class PartitionLoad:
     def maybe_update(self, filled: Mapping[TopicPartition, Sized], infos: Mapping[str, TopicInfo], now: float) -> None:
         """Pass the queue lengths of topics with batches on to their partitioners, now and then.
 
-        `filled` are the queues that are not empty: whatever partitions there are, only these are looked at.
+        `filled` are the queues that are not empty: of all partitions, only these are looked at.
         """
         if not self._is_adaptive or now < self._next_update:
             return

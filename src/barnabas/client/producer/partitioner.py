@@ -121,7 +121,7 @@ class BuiltInPartitioner(StickyPartition):
 
 
 class RoundRobinPartitioner:
-    """Each record to the next available partition, whatever its key."""
+    """Each record to the next available partition, with any key."""
 
     def __init__(self) -> None:
         self._counters: dict[str, int] = {}
@@ -140,7 +140,7 @@ class RoundRobinPartitioner:
 
 
 class UniformStickyPartitioner:
-    """One partition until its batch is full, then another at random, whatever the key.
+    """One partition until its batch is full, then another at random, with any key.
 
     Apache Kafka removed it in 4.0; the built-in partitioner with `partitioner.ignore.keys=true` is its successor.
     """

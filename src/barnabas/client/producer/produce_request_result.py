@@ -58,11 +58,11 @@ class ProduceRequestResult:
         self.completed = False
         self._setter: int | None = None
         self._parts: list[tuple[int, ProduceRequestResult]] | None = None
-        # Each entry in a list of its own, from which whoever runs it takes it: any thread appends to this list, and the
+        # Each entry in a list of its own, from which its runner takes it: any thread appends to this list, and the
         # Sender thread walks through it when the result is there.
         self._callbacks: list[list[Entry]] = []
         self._completer: Completer | None = None
-        # Held until the result is complete: whoever gets it knows that it is.
+        # Held until the result is complete: a thread that gets it knows that it is.
         self._latch = threading.Lock()
         self._latch.acquire()
 
@@ -73,7 +73,7 @@ class ProduceRequestResult:
         error: KafkaError | None = None,
         record_errors: dict[int, KafkaError] | None = None,
     ) -> None:
-        """Note the result; nobody is woken yet."""
+        """Note the result, without waking those that wait for it."""
         self.base_offset = base_offset
         self.log_append_time = log_append_time
         self.error = error
@@ -211,7 +211,7 @@ class ProduceRequestResult:
             entry = [(index, callback, argument)]
             if not result.completed:
                 result._callbacks.append(entry)
-                # Completed meanwhile: if the entry is still there, nobody else runs it.
+                # Completed meanwhile: if the entry is still there, no other thread runs it.
                 if not result.completed or not _taken(entry):
                     return
             if result._parts is None:

@@ -45,7 +45,7 @@ async def wait_for_record(result: ProduceRequestResult, index: int) -> None:
         if asyncio._get_running_loop() is loop:
             wake()
         elif not loop.is_closed():
-            # Once the loop is closed nobody waits any more.
+            # Once the loop is closed no task waits any more.
             loop.call_soon_threadsafe(wake)
 
     result.add_done_callback(None, index, done)

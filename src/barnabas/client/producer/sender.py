@@ -130,7 +130,7 @@ class Sender:
         self._client.wakeup()
 
     def is_ending_transaction(self) -> bool:
-        """Begin to abort a transaction that nobody committed, so that no reader waits until the broker's time is over.
+        """Begin to abort a transaction that was not committed, so that no reader waits until the broker's time is over.
 
         Tells whether one is open still.
         """
@@ -143,7 +143,7 @@ class Sender:
         return True
 
     def shut_down(self) -> None:
-        """Take no more records, fail whatever has no result, and close all connections."""
+        """Take no more records, fail all that have no result, and close all connections."""
         try:
             self._fail_what_is_left()
         finally:

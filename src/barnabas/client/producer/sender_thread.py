@@ -76,7 +76,7 @@ class SenderThread(threading.Thread):
 
     @property
     def is_running(self) -> bool:
-        """Whether nobody has asked it to close."""
+        """Whether it was not asked to close."""
         return self._running
 
     def initiate_close(self) -> None:

@@ -7,7 +7,7 @@ there anyway, and requests of the client's own are answered to their owner, not 
 Rule 2. A consumer has one state machine for its two NetworkClients: the membership core's sends, the application's
 where there is none, and the last push at close.
 
-Rule 3. What nobody subscribed to is not collected; a broker without a receiver is asked nothing.
+Rule 3. Metrics without a subscription are not collected; a broker without a receiver is asked nothing.
 
 `KafkaMetricsCollector` gives names and kinds, `otlp` writes them in OpenTelemetry's format. The other end is
 `barnabas.broker.client_metrics`.

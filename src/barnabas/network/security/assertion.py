@@ -32,7 +32,7 @@ class AssertionCreator(Protocol):
 
 
 class FileAssertionCreator:
-    """An assertion that somebody else makes and keeps fresh in a file."""
+    """An assertion that another program makes and keeps fresh in a file."""
 
     def __init__(self, file: CachedFile[str], clock: Callable[[], float] = time.time) -> None:
         self._file = file

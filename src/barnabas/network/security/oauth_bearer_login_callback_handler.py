@@ -83,7 +83,7 @@ def from_callback(callback: Callable[[], Any]) -> Source:
 
 
 def _unsecured(options: Options) -> Callable[[], str]:
-    """Kafka's OAuthBearerUnsecuredLoginCallbackHandler: a token signed by nobody, for development."""
+    """Kafka's OAuthBearerUnsecuredLoginCallbackHandler: an unsigned token, for development."""
     claims: dict[str, Any] = {}
     for name, value in options.items():
         if name.startswith(f"{_CLAIM}StringClaim_"):

@@ -116,7 +116,7 @@ def is_jwt(value: str) -> bool:
 
 
 def check_is_signed(value: str) -> None:
-    """Kafka's SerializedJwt: a JWT has three sections and none is empty, so somebody signed it.
+    """Kafka's SerializedJwt: a JWT has three sections and none is empty, so it has a signature.
 
     Raises `ValueError` when they are not there.
 
@@ -161,9 +161,9 @@ def _json_object(section: str) -> dict[str, Any] | None:
 
 
 def unsecured_jwt(claims: dict[str, Any]) -> str:
-    """Return a JWT that nobody signed, for development.
+    """Return an unsigned JWT, for development.
 
-    A broker accepts it only where nobody configured a validator.
+    A broker accepts it only where no validator is configured.
     """
     parts = [json.dumps(part, separators=(",", ":")).encode() for part in ({"alg": "none"}, claims)]
     return ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts) + "."

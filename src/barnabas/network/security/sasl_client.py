@@ -9,7 +9,7 @@ from barnabas.errors import SaslAuthenticationError
 
 
 class Work:
-    """Something that blocks or takes long: whoever drives the state machine runs it elsewhere and hands in its result.
+    """Something that blocks or takes long: the state machine's driver runs it elsewhere and hands in its result.
 
     `run` gives the bytes to send next.
     """

@@ -119,7 +119,7 @@ def set_trust(context: ssl.SSLContext, config: Config, purpose: ssl.Purpose) -> 
     if trusted is None:
         context.load_default_certs(purpose)
         return
-    # As in Java, whatever stands in the trust store is trusted, be it a root or not.
+    # As in Java, every certificate in the trust store is trusted, be it a root or not.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
         context.load_verify_locations(cadata=trusted)

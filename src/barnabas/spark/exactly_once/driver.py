@@ -149,7 +149,7 @@ def _perform(place: SinkPlace, query: str, steps: protocol.SinkSteps, batch: int
     try:
         protocol.take_steps(steps, driver)
     except BaseException:
-        # Whatever it believes to know may be wrong now.
+        # All that it knows may be wrong now.
         with contextlib.suppress(KafkaError):
             driver.close()
         raise

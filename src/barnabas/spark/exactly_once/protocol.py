@@ -192,7 +192,7 @@ def commit_batch(batch: int, reports: Sequence[TaskReport]) -> SinkSteps:
 def _strangers(batch: int, written: list[TaskTransaction]) -> SinkSteps:
     """Return the query's open transactions that the decision will not name, as they are before it.
 
-    Before a batch is decided whatever else is open belongs to it or to earlier ones, so once it is decided nobody needs
+    Before a batch is decided all else that is open belongs to it or to earlier ones, so once it is decided none needs
     them. That would not hold of a list made later: another driver may by then have begun the next batch.
     """
     open_now: dict[str, int] = yield ListOpen()
@@ -252,7 +252,7 @@ def finish(decision: Decision, query: str) -> SinkSteps:
 def abort_batch(reports: Sequence[TaskReport | None]) -> SinkSteps:
     """Return the driver's `abort`.
 
-    After a task failed `commit` was not called, so nobody can have decided these transactions. When all tasks have
+    After a task failed `commit` was not called, so no driver can have decided these transactions. When all tasks have
     reported, it was called and failed, maybe after the decision: the next start knows, or the next batch.
     """
     if all(report is not None for report in reports):
@@ -265,8 +265,8 @@ def abort_batch(reports: Sequence[TaskReport | None]) -> SinkSteps:
 def abort_run(run: str) -> SinkSteps:
     """Return what the driver does after a task failed, where what the others reported is lost with it.
 
-    A run decides on a batch when it has finished those before, and nobody else decides on what its tasks have written:
-    whatever of it is open is of the batch that failed.
+    A run decides on a batch when it has finished those before, and no other run decides on what its tasks have written:
+    all that is open of it is of the batch that failed.
     """
     open_now: dict[str, int] = yield ListOpen(run)
     strangers = yield from _identified(set(open_now))

@@ -70,7 +70,7 @@ class Worker:
         pool = self._pool(task.query, task.run)
         report: protocol.TaskReport = protocol.take_steps(protocol.write_task(task, pool, time.monotonic()), performer)
         for _ in performer.rows:
-            # Nobody wants them, but Spark would end a Python worker that leaves rows behind.
+            # They are not wanted, but Spark would end a Python worker that leaves rows behind.
             pass
         return report
 

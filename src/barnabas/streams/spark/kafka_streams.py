@@ -75,8 +75,8 @@ class KafkaStreams:
     Settings are Kafka's, in a mapping or as keywords with underscores (`application_id="delays"`). State, output and
     positions are those of one checkpoint, at `checkpoint_location`: on a cluster a folder that all machines reach.
     `state.dir` is where each machine keeps the stores of its tasks, on a disk of its own; without
-    `checkpoint_location` the checkpoint lies there, too. Records are processed exactly once whatever
-    `processing.guarantee` says. A micro-batch has at most `max_records_per_batch` records, `trigger` says when there is
+    `checkpoint_location` the checkpoint lies there, too. Records are processed exactly once with any
+    `processing.guarantee`. A micro-batch has at most `max_records_per_batch` records, `trigger` says when there is
     one (Spark's keywords). Raises ConfigError for settings, TopologyError for topologies that do not run on Spark.
     """
 

@@ -86,7 +86,7 @@ def decided_offsets(place: SinkPlace, query: str) -> Offsets:
     """Return up to where the last decision of a query goes, once it is made true; nothing if nothing is known of it.
 
     Fences a driver of that query: two of an application would both write. Raises StreamsError for a query that has lost
-    rows which nobody has decided about.
+    rows without a decision about them.
     """
     with contextlib.closing(DecisionReader(dict(place.client), place.topic)) as reader:
         if reader.read(query) is None:

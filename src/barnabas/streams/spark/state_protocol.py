@@ -14,7 +14,7 @@ What a machine keeps of a task on its disk is always the state after a decided b
 has the changelogs: it is kept when the next batch finds it decided, never before. So wherever a process dies, and
 however old what it left is, a task goes on from there by reading the changelogs from these offsets on.
 
-Whoever takes these steps holds the task for itself: two attempts in one process must not share its stores.
+The caller that takes these steps holds the task for itself: two attempts in one process must not share its stores.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ class Attempt:
         self.rows = self._run()
 
     def close(self) -> None:
-        """Give the task back, whatever became of it."""
+        """Give the task back, finished or failed."""
         self.rows.close()
         self._home.give_back(self._plan["task"], self._held)
 

@@ -162,7 +162,7 @@ def _pickled(error: Exception) -> bytes:
         data = pickle.dumps(error)
         pickle.loads(data)  # noqa: S301  our own
         return data
-    except Exception:  # noqa: BLE001  whatever a user's error makes of it
+    except Exception:  # noqa: BLE001  a user's error may raise anything here
         return pickle.dumps(StreamsError(text))
 
 

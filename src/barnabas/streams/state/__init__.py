@@ -10,7 +10,7 @@ Rules of the room
    that comes too late is counted as dropped. A store's time is the greatest it has seen, and is part of its state.
 4. Order is that of the bytes, as in Kafka, and the same in memory and on disk. An iterator in memory sees the keys of
    the moment when it was made, one on disk also what is put before it from then on; deletions are seen by both.
-5. Bytes lie in a `Backend`: `memory` keeps dicts with an index that is sorted when somebody asks for a range; `disk`
+5. Bytes lie in a `Backend`: `memory` keeps dicts with an index that is sorted when a caller asks for a range; `disk`
    keeps a batch's changes whole or not at all, with the task's metadata. What a store keeps beside its entries is in
    `times()`, part of that metadata. Stores that a topology wants in memory are restored from their changelogs always.
 

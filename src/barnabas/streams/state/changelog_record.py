@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @cython.freelist(64)
 @cython.cclass
 class ChangelogRecord:
-    """A record of a changelog topic; a timestamp of None is left to whoever writes it."""
+    """A record of a changelog topic; a timestamp of None is left to its writer."""
 
     if not cython.compiled:
         __slots__ = ("headers", "key", "timestamp", "value")

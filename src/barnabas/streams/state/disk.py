@@ -234,7 +234,7 @@ class DiskMap:
                 for key, value in reversed(entries) if reverse else entries:
                     yield _key(key), value
                 continue
-            # The first is as it was read; others may have been changed by whoever took the ones before.
+            # The first is as it was read; others may have been changed by the caller that took the ones before.
             held = data if position == 0 else self._backend.transaction.get(stored, db=self._handle)
             if held is not None:
                 yield _key(stored), held

@@ -188,7 +188,7 @@ class TimestampedKeyValueStore(KeyValueStore):
         self._format: TimestampedFormat = HeadersFormat() if with_headers else TimestampedFormat()
 
     def get_with_timestamp(self, key: Any) -> ValueAndTimestamp[Any] | None:
-        """Return value and timestamp: what tables ask, whatever kind their store is of."""
+        """Return value and timestamp, which tables ask of a store of any kind."""
         return self._format.read(self, self._stored(self._key(key)))  # type: ignore[no-any-return]
 
     def put_with_timestamp(self, key: Any, value: Any, timestamp: int) -> int:

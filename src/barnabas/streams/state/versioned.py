@@ -324,12 +324,12 @@ class VersionedKeyValueStore(SerdeStore):
             yield VersionedRecord(self._read_value(value), begin, end)
 
     def get_with_timestamp(self, key: Any, as_of: int | None = None) -> ValueAndTimestamp[Any] | None:
-        """Return value and timestamp: what tables ask, whatever kind their store is of."""
+        """Return value and timestamp, which tables ask of a store of any kind."""
         found = self.get(key, as_of)
         return None if found is None else ValueAndTimestamp(found.value, found.timestamp)
 
     def put_with_timestamp(self, key: Any, value: Any, timestamp: int) -> int:
-        """Keep a version: what tables ask, whatever kind their store is of."""
+        """Keep a version, which tables ask of a store of any kind."""
         return self.put(key, value, timestamp)
 
     def restore(self, records: Iterable[ChangelogRecord]) -> None:

@@ -1,4 +1,4 @@
-"""Names that nobody gave: changing such a topology may lose state, so they are said, or refused (KIP-1111)."""
+"""Names that were generated: changing such a topology may lose state, so they are said, or refused (KIP-1111)."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class Application:
         self.network.kill(self.process)
 
     def lose(self) -> None:
-        """End all its processes, and let nobody start another one."""
+        """End all its processes, and start no other one."""
         self.is_gone = True
         for actor in self.lives:
             if not actor.is_over:

@@ -60,7 +60,7 @@ class SimulatedBroker:
 
     @property
     def accepts(self) -> bool:
-        """Whether somebody listens on the port."""
+        """Whether the broker listens on the port."""
         return self.node is not None
 
     @property

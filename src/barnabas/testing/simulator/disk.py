@@ -176,7 +176,7 @@ class SimulatedStorage:
         self._in_flight.append(entry)
 
         def finish() -> None:
-            # Unless somebody could not wait (`drain`).
+            # Unless a caller could not wait (`drain`).
             if entry in self._in_flight:
                 self._finish(entry)
                 self._wake()

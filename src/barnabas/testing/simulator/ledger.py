@@ -97,7 +97,7 @@ class Ledger:
         self.sessions: list[Session] = []
         #: What was acknowledged as committed, by group and partition, the highest.
         self.committed: dict[tuple[str, TopicPartition], int] = {}
-        #: The last offset that somebody saw committed, by group and partition.
+        #: The last offset that an actor saw committed, by group and partition.
         self.observed: dict[tuple[str, TopicPartition], int] = {}
         #: Who was given a partition, by group, generation and partition.
         self.owners: dict[tuple[str, int, TopicPartition], str] = {}
@@ -168,7 +168,7 @@ class Ledger:
     # --- consuming
 
     def assigned(self, who: Membership, generation: int, partitions: Iterable[TopicPartition]) -> None:
-        """Note that a member was given partitions in a generation: nobody else may have them in it."""
+        """Note that a member was given partitions in a generation: no other member may have them in it."""
         for partition in partitions:
             owner = self.owners.setdefault((who.group, generation, partition), who.identity)
             if owner != who.identity and not self.loses_unflushed:
@@ -228,7 +228,7 @@ class Ledger:
         return {at: max(self.committed.get(key, 0), self.observed.get(key, 0)) for at, key in keys.items()}
 
     def commit_observed(self, group: str, partition: TopicPartition, offset: int, at_least: int) -> None:
-        """Somebody asked what is committed: not less than what `committed_of` said before that.
+        """Note what an actor was told is committed: not less than what `committed_of` said before that.
 
         What others saw meanwhile says nothing of it: an answer may be long on its way.
         """

@@ -103,7 +103,7 @@ class SimulatedConnection:
             self.network.world.after(self.network.latency(), self._established)
         elif broker.machine_is_up:
             self.network.world.after(self.network.latency(), self.lost_by_client, "Connection refused")
-        # Else nobody answers, and the client's patience ends some time.
+        # Else there is no answer, and the client's patience ends some time.
 
     def _established(self) -> None:
         if not self.client_gone:
@@ -201,7 +201,7 @@ class BrokerMachine(Protocol):
 
     @property
     def accepts(self) -> bool:
-        """Whether somebody listens on the port."""
+        """Whether a server listens on the port."""
 
     @property
     def has_faulty_disk(self) -> bool:
@@ -343,7 +343,7 @@ class SimulatedSelector:
         if not self.may_wait:
             pass
         elif timeout <= 0 or self._news or self._is_woken or is_last_word:
-            # Work takes time, too: so that others run, and nobody can turn for ever in no time.
+            # Work takes time, too: so that others run, and no thread can turn for ever in no time.
             world.sleep(0.00001 + world.random.random() * 0.00005)
         else:
             deadline = world.now + timeout

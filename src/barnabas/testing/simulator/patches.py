@@ -155,7 +155,7 @@ def install(world: World) -> None:
     """Let this process live in the world. Threads that exist already are left alone."""
     global _world
     _world = world
-    # Nothing is collected: what is forgotten would come to its end at a time that nobody can foresee.
+    # Nothing is collected: what is forgotten would come to its end at an unpredictable time.
     import gc
 
     gc.disable()

@@ -1,7 +1,7 @@
 """Small realistic faults: the simulator has to find every one of them.
 
 Each replaces one piece of source by another while its module is imported. A piece that is not there exactly once is an
-error: whoever changes that code says here what the fault looks like now.
+error: a change of that code says here what the fault looks like now.
 """
 
 from __future__ import annotations

@@ -24,12 +24,12 @@ class Sender:
         self._number = 0
 
     def init_transactions(self) -> None:
-        """Take over from whoever had the transactional id before."""
+        """Take over from the producer that had the transactional id before."""
         with self._actor.ledger.taking_over(self._actor.name, self.origin):
             self.producer.init_transactions()
 
     def begin(self) -> Transaction:
-        """Begin a transaction; until a commit is asked for, it cannot be committed, whatever happens."""
+        """Begin a transaction; until a commit is asked for, no event can commit it."""
         transaction = self._actor.ledger.begin(self.origin)
         transaction.outcome = ABORTED
         self.producer.begin_transaction()

@@ -51,7 +51,7 @@ def play(seed: int, keep_history: bool, scenario_name: str = "") -> Result:
     world = scenario.world
     try:
         scenario.run()
-    except BaseException as problem:  # noqa: BLE001 - whatever it is, it is what was found
+    except BaseException as problem:  # noqa: BLE001 - any error is a finding
         world.violate("".join(traceback.format_exception(problem)).rstrip())
     lines = (
         [f"{when - START:10.4f}  {who:24} {what}" for when, who, what in world.history]

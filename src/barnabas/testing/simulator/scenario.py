@@ -198,7 +198,7 @@ class Scenario:
         partitions = [TopicPartition(name, index) for name, count in self.topics.items() for index in range(count)]
         self.groups[group] = partitions, isolation == "read_committed"
         loses_members = "lose client" in self.faults.kinds
-        # Where members are lost, a group in which nobody comes and goes by himself shows who takes over from them.
+        # Where members are lost, a group in which no member comes and goes by itself shows who takes over from them.
         stay = random.choice((10.0, STAYS, STAYS)) if loses_members else random.choice((10.0, 40.0))
         for number in range(random.randint(1 + loses_members, 3) + (static_share > 0)):
             self.add(
@@ -368,7 +368,7 @@ class Scenario:
 
 
 class _HistoryHandler(logging.Handler):
-    """Writes what the clients log into the history; an error that nobody expected is a violation."""
+    """Writes what the clients log into the history; an unexpected error is a violation."""
 
     def __init__(self, world: World) -> None:
         super().__init__(logging.INFO)

@@ -169,7 +169,7 @@ class World:
     def _main(self, thread: SimulatedThread, run: Callable[[], object]) -> None:
         try:
             run()
-        except Exception as problem:  # noqa: BLE001 - whatever it is, the run has found it
+        except Exception as problem:  # noqa: BLE001 - any error is a finding of the run
             self.violate(f"{thread.name} ended with {''.join(traceback.format_exception(problem)).rstrip()}")
         thread.done = True
         for waiting in thread.joining:

@@ -227,7 +227,7 @@ class Coordinator:
                     yield from self.listener.invoke_partitions_revoked(owned)
                 self._subscriptions.assign_from_subscribed(())
         finally:
-            # Whatever has become of the listener, the group must not wait for this member.
+            # Even when the listener fails, the group must not wait for this member.
             self._membership.send(Leave(reason, operation))
             self._fenced = None
             self._forget_membership()
@@ -306,7 +306,7 @@ class Coordinator:
 
     @property
     def network_client(self) -> NetworkClient:
-        """The connections of the membership core; nobody else sends through them."""
+        """The connections of the membership core; only that sends through them."""
         return self._membership.network_client
 
     def group_metadata(self) -> ConsumerGroupMetadata:

@@ -100,7 +100,7 @@ class OffsetCommits:
         return self._last_id
 
     def forget(self, number: int) -> None:
-        """Nobody waits for this result any longer."""
+        """Drop a result that no call waits for any longer."""
         self._results.pop(number, None)
 
     def take_result(self, number: int) -> OffsetsCommitted | OffsetsFetched | None:

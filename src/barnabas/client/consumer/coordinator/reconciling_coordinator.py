@@ -171,7 +171,7 @@ class ReconcilingCoordinator(Coordinator):
         return {TopicPartition(self._names[topic_id], number) for topic_id in by_id for number in by_id[topic_id]}
 
     def _take(self, taken: TopicIdPartitions, now: float) -> Steps[None]:
-        """Revoke, assign, and have the coordinator told, whatever the listener makes of it."""
+        """Revoke, assign, and have the coordinator told, even when the listener fails."""
         assigned, before = self._partitions(taken), self._subscriptions.assigned_partitions
         revoked = before - assigned
         if revoked:

@@ -5,6 +5,6 @@ the replica that the leader recommends (KIP-392) and back to the leader when tim
 the offset. `FetchCollector` hands out what came, `CompletedFetch` by `CompletedFetch`, decoded as far as asked.
 `OffsetFetcher` looks positions up and validates them after a change of leader (KIP-320).
 
-Whatever changes what a broker is to be asked for tells the plan (`SubscriptionState`'s notes, `note_buffered`), so the
+Changes of what a broker is to be asked for are told to the plan (`SubscriptionState`'s notes, `note_buffered`), so the
 cost of a fetch does not grow with the partitions; a test holds the plan against one made anew.
 """

@@ -70,7 +70,7 @@ class FetchPlan:
     """The brokers to be asked, each with its `NodePlan`. Belongs to the `Fetcher`.
 
     Looking at all partitions takes new metadata or a new assignment. Otherwise only those are looked at that delivered
-    data, were paused or sought in, or wait after an error, so that a fetch costs the same whatever is assigned.
+    data, were paused or sought in, or wait after an error, so that a fetch costs the same with any assignment.
     """
 
     def __init__(self, metadata: ConsumerMetadata, subscriptions: SubscriptionState, max_partition_bytes: int) -> None:
@@ -78,7 +78,7 @@ class FetchPlan:
         self._subscriptions = subscriptions
         self._max_partition_bytes = max_partition_bytes
         self.nodes: dict[int, NodePlan] = {}
-        #: Partitions to be read of which nobody knows the leader.
+        #: Partitions to be read whose leader is unknown.
         self.leaderless: set[TopicPartition] = set()
         self._node_of: dict[TopicPartition, NodePlan] = {}
         self._touched: dict[TopicPartition, None] = {}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class FetchedData(NamedTuple):
     """What one fetch brought of one partition, still encoded: offsets `offset` to before `end_offset`.
 
-    It stays valid whatever the consumer does next, and keeps its response's memory alive. `aborted_transactions` is
+    It stays valid after later calls of the consumer, and keeps its response's memory alive. `aborted_transactions` is
     None unless isolation.level is read_committed.
     """
 

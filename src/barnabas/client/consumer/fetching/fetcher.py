@@ -246,7 +246,7 @@ class Fetcher:
         self.metrics.moved_on(partition, lag, self._subscriptions.partition_lead(partition), now)
 
     def close_sessions(self, now: float) -> None:
-        """Tell the brokers that the sessions are over; nobody waits for the answers."""
+        """Tell the brokers that the sessions are over, without waiting for the answers."""
         for node_id, session in self._sessions.items():
             node = self._metadata.fetch().node(node_id)
             data = session.build_final()

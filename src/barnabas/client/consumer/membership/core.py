@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class MembershipCore:
-    """Coordinator connection, membership, heartbeats, commits: all of it owned by whoever calls `run_once`.
+    """Coordinator connection, membership, heartbeats, commits: all of it owned by the caller of `run_once`.
 
     That is the heartbeat thread; in tests and simulations anything that can pass the time. The application's thread
     touches three things only: `send` and `events`, the two mailboxes (a deque's append and popleft are atomic), and
@@ -66,7 +66,7 @@ class MembershipCore:
 
     @property
     def network_client(self) -> NetworkClient:
-        """What the core polls; whoever drives it may want to know when that has something to do."""
+        """What the core polls; the core's driver may want to know when that has something to do."""
         return self._client.client
 
     def send(self, command: Command) -> None:
@@ -100,7 +100,7 @@ class MembershipCore:
         """Leave the group and begin anew, because of an error that was not expected; the application's core raises it.
 
         What may be half done is dropped: connections, requests, commits. An error that comes before the group is left
-        ends the core for good: whatever causes it may never end.
+        ends the core for good: its cause may never end.
         """
         if self._is_recovering:
             self.failure = _as_kafka_error(error, "is out of its group and takes no more calls: close it, make another")
@@ -132,7 +132,7 @@ class MembershipCore:
             self._membership.take(command, now)
 
     def _drop_in_hand(self) -> None:
-        """Forget the command that the error came in, but for what somebody waits for."""
+        """Forget the command that the error came in, unless a call waits for its result."""
         command, self._in_hand = self._in_hand, None
         if isinstance(command, CommitOffsets | FetchOffsets):
             self._offsets.add(command)

@@ -79,7 +79,7 @@ class Farewell:
         self._unanswered = request
 
     def _on_answered(self, _outcome: object) -> None:
-        # Whatever the answer, the membership is over.
+        # With any answer the membership is over.
         self._in_flight -= 1
         self._unanswered = None
 

@@ -1,6 +1,6 @@
 """What the two cores of a consumer tell each other.
 
-The application's core sends the commands, the membership core the events. They are immutable, and whoever receives one
+The application's core sends the commands, the membership core the events. They are immutable, and the receiver of one
 owns what is in it.
 """
 

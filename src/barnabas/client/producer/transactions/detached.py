@@ -1,8 +1,8 @@
 """Transactions that one process writes and another one ends (KIP-890, transaction version 2).
 
-A producer detaches its open transaction once all records are acknowledged; whoever knows transactional id, producer id
-and epoch may then commit it. That raises the epoch by one, under which the producer may `resume` the id, without asking
-the coordinator. One producer may so go from id to id.
+A producer detaches its open transaction once all records are acknowledged; a process that knows transactional id,
+producer id and epoch may then commit it. That raises the epoch by one, under which the producer may `resume` the id,
+without asking the coordinator. One producer may so go from id to id.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DetachedTransaction(NamedTuple):
 
 
 def initialize(producer: Producer[Any, Any], transactional_id: str) -> tuple[int, int]:
-    """Take this id from now on, with a new epoch; whatever was open under it is aborted. Returns producer id and epoch.
+    """Take this id from now on, with a new epoch; an open transaction of it is aborted. Returns producer id and epoch.
 
     Raises UnsupportedVersionError where the cluster has no transaction version 2, and what init_transactions() raises.
     """
@@ -44,7 +44,7 @@ def initialize(producer: Producer[Any, Any], transactional_id: str) -> tuple[int
 
 
 def resume(producer: Producer[Any, Any], transactional_id: str, producer_id: int, epoch: int) -> None:
-    """Take this id from now on, whose last transaction somebody has ended, which gave it this epoch."""
+    """Take this id from now on, whose last transaction another process has ended, which gave it this epoch."""
     _manager(producer).adopt(transactional_id, ProducerIdAndEpoch(producer_id, epoch))
 
 

@@ -8,7 +8,7 @@ from barnabas.errors import KafkaError, KafkaTimeoutError
 
 
 class TransactionalRequestResult:
-    """Set once, by `done` or `fail`. `is_acked` tells that somebody waited for it to the end."""
+    """Set once, by `done` or `fail`. `is_acked` tells that a call waited for it to the end."""
 
     __slots__ = ("_event", "error", "is_acked", "operation")
 

@@ -49,7 +49,7 @@ class ValueGetter(Protocol):
 
 
 class ValueGetterSupplier(Protocol):
-    """Makes getters, and names the stores that whoever asks must be connected to."""
+    """Makes getters, and names the stores that their user must be connected to."""
 
     def __call__(self) -> ValueGetter:
         """Return a new getter."""

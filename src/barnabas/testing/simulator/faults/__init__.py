@@ -3,7 +3,7 @@
 Rules:
 - A fault acts on the world outside of the code: network, disk, processes, clocks. It never calls into a broker or a
   client but to end or start its process.
-- Whatever a fault does `heal` undoes, but for those who are gone for good; what still goes wrong then was found.
+- `heal` undoes what a fault does, but for those who are gone for good; what still goes wrong then was found.
 - Each fault is noted in the history and counted; `minima.py` says how often each kind has to come in a hundred seeds.
 
 `plan.py` draws and strikes; the kinds stand in `network_faults.py`, `broker_faults.py`, `disk_faults.py` and

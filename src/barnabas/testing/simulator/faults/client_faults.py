@@ -76,7 +76,7 @@ class ClientFaults(FaultGroup):
             other.application.start()
 
     def _make_zombie(self) -> None:
-        # Whoever watches it takes it for dead, and starts another one; both have the same names and ids.
+        # A supervisor takes it for dead, and starts another one; both have the same names and ids.
         application = self._application()
         if application.is_alive and not application.is_stopping:
             self._freeze(application, self._random.choice((0.1, 0.5, 3.0, 12.0)))
@@ -105,7 +105,7 @@ class ClientFaults(FaultGroup):
         application.lose()
 
     def _is_replaceable(self, application: Application) -> bool:
-        """Whether its group has somebody else to read everything, and will notice that it is gone.
+        """Whether its group has another member to read everything, and will notice that it is gone.
 
         In Apache Kafka, too, a rebalance renews the session of a static member that is away: where others come and go
         more often than that session lasts, the dead one stays a member for ever.

@@ -19,7 +19,7 @@ _SETTLED = 12.0
 
 
 class Topics:
-    """The topics of one name that somebody saw, one after the other, by id."""
+    """The topics of one name that an actor saw, one after the other, by id."""
 
     def __init__(self) -> None:
         self.id = b""
@@ -77,7 +77,7 @@ class Recreator(Actor):
 
 
 class RecreatedTopic(OneTopic):
-    """A writer, and somebody who deletes its topic under it."""
+    """A writer, and an admin client that deletes its topic under it."""
 
     TOPIC = "reborn"
 
