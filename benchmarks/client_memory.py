@@ -1,4 +1,4 @@
-"""What clients hold in memory: records in flight while the broker does not answer, and data that nobody reads yet.
+"""What clients hold in memory: records in flight while the broker does not answer, and data that is not read yet.
 
 Producing: 1 M records are sent through a proxy that has stopped forwarding, a future (kept) or a callback each, keys
 and values shared, so that all growth is the client's; then the broker answers, and every record must be acknowledged.

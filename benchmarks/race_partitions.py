@@ -78,7 +78,7 @@ def read(peer: Peer, topic: str, partitions: int, records: int) -> float:
 
 
 def idle(peer: Peer) -> float:
-    """Return the broker's CPU while nobody asks anything, in percent of a core."""
+    """Return the broker's CPU while it gets no requests, in percent of a core."""
     time.sleep(2)
     before = cpu_seconds(peer.pid())
     time.sleep(IDLE_SECONDS)

@@ -106,7 +106,7 @@ def main() -> None:
             admin.create_topics([NewTopic(TOPIC, num_partitions=1)])
         spark = session(folder)
         stack.callback(spark.stop)
-        spark.range(10).write.format("noop").mode("overwrite").save()  # what Spark does once, whoever comes first
+        spark.range(10).write.format("noop").mode("overwrite").save()  # what Spark does once, for the first query
         for name in FORMATS:
             end_to_end(spark, name, servers, 5, arguments.gap)
         for _ in range(arguments.rounds):

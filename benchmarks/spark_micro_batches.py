@@ -50,7 +50,7 @@ def main() -> None:
         fill(broker.bootstrap_servers, "rows", arguments.batches * ROWS, 100, "none")
         spark = session(folder)
         stack.callback(spark.stop)
-        spark.range(10).write.format("noop").mode("overwrite").save()  # what Spark does once, whoever comes first
+        spark.range(10).write.format("noop").mode("overwrite").save()  # what Spark does once, for the first query
         given = {
             "kafka.bootstrap.servers": broker.bootstrap_servers,
             "subscribe": "rows",

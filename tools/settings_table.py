@@ -41,7 +41,7 @@ def meanings() -> dict[str, str]:
 
 
 def meaning(section: str, name: str, known: dict[str, str]) -> str:
-    """Return what a setting does in a section; raises KeyError where nobody has said it."""
+    """Return what a setting does in a section; raises KeyError where its meaning is missing."""
     return known.get(f"{section}/{name}") or known[name]
 
 

@@ -120,7 +120,7 @@ def run_on_spark(servers: str, tables: Tables, topics: Topics, folder: Path, con
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it would print a traceback for every call that Ctrl-C ends
     spark: SparkSession | None = None
     try:
-        with interrupts_deferred(console):  # a Java that is still starting belongs to nobody yet
+        with interrupts_deferred(console):  # a Java that is still starting has no owner yet
             spark = job.session(folder)
         return run_pipeline(spark, servers, tables, topics, folder, console)
     finally:

@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from types import UnionType
 
 import pytest
 
-from tests.docs.pages import ROOT
+from tests.docs.pages import PAGES, ROOT
 
 HOMES = ["src", "codegen", "tools", "benchmarks", "examples"]
 FILES = [path for home in HOMES for path in sorted((ROOT / home).rglob("*.py")) if "messages" not in path.parts]
@@ -55,6 +57,10 @@ THIRD_PERSON = {
     "Writes",
 }
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+#: In their place stand a client, a caller, an operator, a request, "any" or "also if".
+RIDDLES = re.compile(r"\b(nobody|whoever|whatever|somebody|anybody)\b", re.IGNORECASE)
+#: The list of Kafka's behaviours, in the words of its source; comments and docstrings that are not done yet.
+MAY_RIDDLE = {"docs/internals/CHECKLIST.md", "src/barnabas/broker/raft"}
 
 
 def docstrings(path: Path, kinds: type | UnionType) -> Iterator[tuple[int, str]]:
@@ -98,3 +104,31 @@ def test_what_waits_for_an_answer_is_in_flight_and_what_is_being_done_is_in_prog
     ]
 
     assert other_words == []
+
+
+def prose(path: Path) -> Iterator[tuple[int, str]]:
+    """Give the comments of a source and the texts that are statements of their own, so docstrings; all of a page."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".md":
+        yield from enumerate(text.splitlines(), 1)
+        return
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(words)), lineno=first):
+                yield from enumerate(words.splitlines(), first)
+
+
+def test_sentences_name_who_does_what() -> None:
+    riddles = [
+        f"{path.relative_to(ROOT)}:{line}: {match[0]}"
+        for path in [*FILES, *PAGES]
+        if not any(path.is_relative_to(ROOT / home) for home in MAY_RIDDLE)
+        if RIDDLES.search(path.read_text(encoding="utf-8"))
+        for line, text in prose(path)
+        if (match := RIDDLES.search(text))
+    ]
+
+    assert not riddles

@@ -1,4 +1,4 @@
-"""Frames of every API: whatever comes, the broker answers or closes that connection, and goes on to serve others.
+"""Frames of every API: the broker answers each or closes that connection, and goes on to serve others.
 
 The first byte of an input says how: checksums of records are not looked at (1), pieces are bytes of the connection and
 not whole frames (2), the broker is killed at the end and started again on its files (4). Pieces follow.

@@ -7,7 +7,7 @@ from hashlib import sha1
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / "tests" / "fuzz" / "corpus"
-#: Inputs that once broke something; they stay, whatever they cover.
+#: Inputs that once broke something; they stay, even without new coverage.
 REGRESSIONS = FOLDER.parent / "regressions"
 
 

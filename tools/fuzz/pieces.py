@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def split(data: bytes, most: int) -> list[bytes]:
-    """At most `most` pieces of an input, whatever it is."""
+    """At most `most` pieces of an input of any kind."""
     found = []
     position = 0
     while position + 2 < len(data) and len(found) < most:

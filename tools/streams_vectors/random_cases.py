@@ -81,7 +81,7 @@ class _Drawing:
         return [node for node in self.nodes if node.kind == kind and node.value == "string" and node.key == "string"]
 
     def grow(self) -> None:
-        """Add a step to what there is, of whatever kind suits."""
+        """Add a step of a kind that suits the nodes there are."""
         streams, tables = self.plain("stream"), self.plain("table")
         moves = [(self._stateless, streams), (self._aggregate, streams), (self._join_streams, streams)]
         moves += [(self._table_step, tables), (self._join_tables, tables), (self._aggregate_table, tables)]
@@ -214,7 +214,7 @@ class _Drawing:
         self.step(op, "table", value=value, materialized=self.store(value), **body, **{"from": group.id})
 
     def sink(self) -> None:
-        """Write to a topic of its own whatever nothing else follows."""
+        """Write every node without a successor to a topic of its own."""
         followed = {step.get("from") for step in self.steps} | {step.get("other") for step in self.steps}
         for number, node in enumerate([node for node in self.nodes if node.id not in followed], 1):
             stream = node if node.kind == "stream" else self.step("to_stream", "stream", **{"from": node.id})

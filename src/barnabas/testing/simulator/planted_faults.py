@@ -264,7 +264,7 @@ MUTATIONS = [
         "        keep_tombstones = False\n",
     ),
     Mutation(
-        "a quota throttles nobody",
+        "a quota throttles no client",
         "barnabas.broker.client_quotas",
         "        return (rate - limit) / limit * elapsed if rate > limit else 0.0\n",
         "        return 0.0\n",
