@@ -16,7 +16,7 @@ def bit_field(operations: Iterable[int]) -> int:
 
 
 _OP = AclOperation
-#: What each resource supports, which is what a principal without any restriction is authorized to do (KIP-430).
+#: The operations of each resource; a principal without any restriction may do all of them (KIP-430).
 AUTHORIZED_OPERATIONS = {
     ResourceType.TOPIC: bit_field(
         (_OP.READ, _OP.WRITE, _OP.CREATE, _OP.DESCRIBE, _OP.DELETE, _OP.ALTER, _OP.DESCRIBE_CONFIGS, _OP.ALTER_CONFIGS)

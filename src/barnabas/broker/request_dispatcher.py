@@ -50,7 +50,7 @@ class RequestDispatcher:
     `warn` gets one line for each thing that an operator should know. `timer` tells how long handlers take, in seconds;
     it is asked only while something uses that: `observers`, or a quota for the time of requests. Each request that
     may have moved `next_deadline` sets `has_new_deadlines`: all but those that took a shortcut. Shortcuts answer where
-    no one wants to know of requests, or only an observer that is the `shortcut_observer`, too.
+    no observer wants to know of requests, or only an observer that is the `shortcut_observer`, too.
     """
 
     def __init__(self, state: BrokerState, warn: Callable[[str], None]):

@@ -102,7 +102,7 @@ class LoopDriver:
     # Waiting for what turns bring about.
 
     def look_again(self) -> None:
-        """Have everyone who waits look whether they need to wait on."""
+        """Have all calls that wait look whether they need to wait on."""
         for waiter, is_done in list(self._waiters.items()):
             if is_done():
                 del self._waiters[waiter]

@@ -37,7 +37,7 @@ def buffer_address(buffer: bytearray) -> bytearray:
 def hold(buffer: bytearray) -> bytearray:
     """Return a buffer from `new_buffer`, held for `finished`.
 
-    Its owner drops it in between, so that no one else has it.
+    Its owner drops it in between, so that no other object refers to it.
     """
     return buffer
 

@@ -32,7 +32,7 @@ class Monitor(Protocol):
         """Let go of the lock until notified."""
 
     def notify_all(self) -> None:
-        """Wake everybody who waits."""
+        """Wake all threads that wait."""
 
 
 class Handover(Generic[T]):

@@ -212,7 +212,7 @@ class ClientMetricsManager:
 
 
 def matches(patterns: str, client: TelemetryClient) -> bool:
-    """Whether a client is what all patterns of a subscription's `match` say; none match everyone."""
+    """Whether a client is what all patterns of a subscription's `match` say; none match every client."""
     facts: Mapping[str, str] = client._asdict()
     for pattern in _listed(patterns):
         name, _, expression = pattern.partition("=")

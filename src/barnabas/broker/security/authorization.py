@@ -130,7 +130,7 @@ class Authorization:
 
 
 def make_authorization(config: BrokerConfig, metadata: ClusterMetadata) -> Authorization | None:
-    """Return the authorizer that the settings name; None where everybody may everything. Raises ConfigError."""
+    """Return the authorizer that the settings name; None where every principal may everything. Raises ConfigError."""
     name = config.get_str(_SETTING).strip()
     super_users = [user.strip() for user in (config["super.users"] or "").split(";") if user.strip()]
     for user in super_users:

@@ -112,7 +112,7 @@ def describe_topic_partitions(asked: Asked) -> Verdict:
 
 
 def describe_cluster(asked: Asked) -> Verdict:
-    """Let everybody ask; what one may do there is in the response, made by the handler."""
+    """Let every principal ask; what it may do there is in the response, made by the handler."""
     return None
 
 

@@ -95,7 +95,7 @@ class ProcessorTopology:
     global_restores: dict[str, GlobalStoreRestore]
 
     def source_of(self, topic: str) -> str | None:
-        """Return the name of the source that reads a topic; None when no one does."""
+        """Return the name of the source that reads a topic; None when no source does."""
         if (name := self.source_by_topic.get(topic)) is not None:
             return name
         for name in self.pattern_sources:
