@@ -31,7 +31,8 @@ class _Quorum:
         self.theirs = {number: ApacheKafka(heap="256m") for number in (1, 2)}
         ports = {number: node.controller_port for number, node in self.theirs.items()} | {_OURS: free_port()}
         self.folder = folder
-        self.ours = RaftVoter(_OURS, ports, _CLUSTER_ID, str(folder), election_timeout=0.5, fetch_timeout=1.0)
+        # It has no controller, without which Apache Kafka's brokers do not start: it is the last to stand for election.
+        self.ours = RaftVoter(_OURS, ports, _CLUSTER_ID, str(folder), election_timeout=20.0, fetch_timeout=20.0)
         voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in ports.items())
         for number, node in self.theirs.items():
             own = {"node.id": str(number), "controller.quorum.voters": voters}

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from barnabas import AdminClient, Broker
+from barnabas.broker.runner import BrokerRunner
 from barnabas.cli.main import main
 from barnabas.client.admin.configs import ConfigResource
 from barnabas.errors import ConfigError, IllegalStateError, KafkaError
@@ -125,15 +126,25 @@ class TestUp:
             (("--set", "num.partitions"), 2, "NAME=VALUE"),
             (("--listen", "9092"), 2, "must be HOST:PORT"),
             (("--config", "/no/such/file"), 2, "/no/such/file"),
-            (("--set", "delegation.token.max.lifetime.ms=1000"), 2, "is not supported yet (delegation tokens)"),
+            (("--set", "remote.log.storage.system.enable=true"), 2, "is not supported yet (tiered storage)"),
             (("--listen", "0.0.0.0:0"), 1, "--allow-remote"),
             (("--listen", "203.0.113.1:0", "--allow-remote"), 1, "no such address"),
             (("--data", "/proc/nowhere"), 1, "cannot be used"),
         ],
     )
     def test_what_cannot_be_is_said_in_one_line(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, says: str
+        self,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+        arguments: tuple[str, ...],
+        code: int,
+        says: str,
     ) -> None:
+        async def answer(*arguments: object) -> None:
+            raise AssertionError("the broker takes it, and is about to serve")
+
+        monkeypatch.setattr(BrokerRunner, "_answer", answer)
         given = ["--listen", "127.0.0.1:0"] if "--listen" not in arguments else []
         if "--data" not in arguments and "log.dirs" not in str(arguments):
             given += ["--data", str(tmp_path)]
