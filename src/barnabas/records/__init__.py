@@ -20,7 +20,7 @@ Rule 4. **No record keeps the fetched bytes alive.** Magic 0 and 1 are read by m
   that break a rule of producers; `control_record`: the markers of transactions.
 - `RecordsDecoder(data, topic, partition, fetch_offset, ...)`: `take(max_records)` resumes where it stopped;
   `take_encoded` checks and counts now and makes records when they are iterated. `aborted_transactions` makes it
-  read_committed (`open_batches`).
+  read_committed (`fetched_batches`).
 - `ColumnBuilder`, `decode_arrow`, `encode_arrow`, `table_encoder`: Arrow, with the columns of Spark's Kafka source.
 - `crc32c`, `compress`, `decompress`: other people's libraries. To add a codec: a row in the table of `compression`
   from Kafka's number to its functions, and a vector in tests/vectors.

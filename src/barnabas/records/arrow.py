@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.errors import CorruptRecordError, IllegalArgumentError
 from barnabas.records.columns import AT_END_OFFSET, FULL, WHOLE_BATCH, BinaryColumn, ColumnDecoder
 from barnabas.records.compression import MAX_DECOMPRESSED_SIZE
-from barnabas.records.open_batches import open_batches
+from barnabas.records.fetched_batches import open_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa

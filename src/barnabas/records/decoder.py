@@ -15,7 +15,7 @@ from barnabas.errors import CorruptRecordError, KafkaError, RecordDeserializatio
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.batch_header import LOG_APPEND_TIME
 from barnabas.records.compression import MAX_DECOMPRESSED_SIZE
-from barnabas.records.open_batches import open_batches
+from barnabas.records.fetched_batches import open_batches
 
 if not cython.compiled:
     from barnabas.records.cursor import RecordCursor

@@ -9,8 +9,8 @@ from barnabas.errors import CorruptRecordError
 from barnabas.records.batch_header import LOG_APPEND_TIME, BatchHeader, check_crc, read_header
 from barnabas.records.compression import MAX_DECOMPRESSED_SIZE
 from barnabas.records.decoder import batch_contents
+from barnabas.records.fetched_batches import open_batch
 from barnabas.records.native import int64_sum
-from barnabas.records.open_batches import open_batch
 
 if TYPE_CHECKING:
     from barnabas.records.types import Buffer

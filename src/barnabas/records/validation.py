@@ -8,7 +8,7 @@ from barnabas.errors import CorruptRecordError
 from barnabas.records.batch_header import LOG_APPEND_TIME, BatchHeader
 from barnabas.records.compression import MAX_DECOMPRESSED_SIZE
 from barnabas.records.cursor import check_records
-from barnabas.records.open_batches import open_batch
+from barnabas.records.fetched_batches import open_batch
 
 if TYPE_CHECKING:
     from barnabas.records.types import Buffer

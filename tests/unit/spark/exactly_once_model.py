@@ -18,7 +18,7 @@ from barnabas.protocol.messages.init_producer_id_request import InitProducerIdRe
 from barnabas.protocol.messages.list_transactions_request import ListTransactionsRequest
 from barnabas.records import RecordBatchBuilder, read_batches
 from barnabas.records.decoder import decode_records
-from barnabas.spark.exactly_once import protocol
+from barnabas.spark.exactly_once import commit_protocol as protocol
 from barnabas.spark.exactly_once.decision import Decision
 from barnabas.spark.exactly_once.id_pool import IdPool
 from tests.support.core_broker import START_MS, CoreBroker, create, fetch, produce

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import exactly_once_model as model
 
 from barnabas.protocol.messages.list_transactions_request import ListTransactionsRequest
-from barnabas.spark.exactly_once import protocol
+from barnabas.spark.exactly_once import commit_protocol as protocol
 
 BATCHES = 3
 

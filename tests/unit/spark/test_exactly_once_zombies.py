@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import exactly_once_model as model
 
 from barnabas.errors import KafkaError
-from barnabas.spark.exactly_once import protocol
+from barnabas.spark.exactly_once import commit_protocol as protocol
 
 BATCHES, TASKS = 6, 3
 TICKS = 1500

@@ -209,7 +209,7 @@ def test_a_corrupt_batch_is_an_error_that_names_partition_and_offset() -> None:
         list(fetcher.run_fetch_loop())
 
 
-@pytest.mark.shows("S0.5", breaks="barnabas.records.open_batches:AbortedFilter.is_aborted")
+@pytest.mark.shows("S0.5", breaks="barnabas.records.fetched_batches:AbortedFilter.is_aborted")
 def test_what_a_transaction_took_back_is_not_given_on_with_read_committed() -> None:
     builder = RecordBatchBuilder(1 << 20)
     builder.try_append(1, None, b"taken back")

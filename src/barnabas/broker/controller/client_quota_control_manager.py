@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.controller.controller_result import DONE, ControllerResult, Outcome, Records, check_size
 from barnabas.broker.metadata.metadata_records import ApiMessageAndVersion
-from barnabas.broker.quota_rules import check_quota_value, known_quotas, quota_entity
+from barnabas.broker.quota_validation import check_quota_value, known_quotas, quota_entity
 from barnabas.protocol.messages.client_quota_record import ClientQuotaRecord, EntityData
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from barnabas.protocol.kinds import ControlRecordType
-from barnabas.records.open_batches import control_type
+from barnabas.records.fetched_batches import control_type
 
 if TYPE_CHECKING:
     from barnabas.broker.log.filesystem import Buffer

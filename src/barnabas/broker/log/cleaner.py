@@ -13,7 +13,7 @@ from barnabas.broker.log.offset_map import SkimpyOffsetMap
 from barnabas.broker.log.record_filter import RecordFilter
 from barnabas.errors import KafkaError
 from barnabas.records.batch_header import read_header
-from barnabas.records.open_batches import open_batch
+from barnabas.records.fetched_batches import open_batch
 
 if TYPE_CHECKING:
     from barnabas.broker.log.filesystem import Buffer, File, FileSystem

@@ -19,7 +19,7 @@ from barnabas.records.batch_header import (
 )
 from barnabas.records.checksum import crc32c
 from barnabas.records.compression import CODECS, compress
-from barnabas.records.open_batches import open_batch
+from barnabas.records.fetched_batches import open_batch
 
 if TYPE_CHECKING:
     from barnabas.broker.log.cleaned_transaction_metadata import CleanedTransactionMetadata

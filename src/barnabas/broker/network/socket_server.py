@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from barnabas.broker.instant import Instant
 from barnabas.broker.log.filesystem import FileRegion
 from barnabas.broker.network.connection_quotas import ConnectionQuotas
-from barnabas.broker.network.pending_logins import PendingLogins
+from barnabas.broker.network.unauthenticated_connections import UnauthenticatedConnections
 from barnabas.broker.repeated_warnings import RepeatedWarnings
 from barnabas.clock import wall_clock_ms
 
@@ -76,7 +76,7 @@ class SocketServer:
         self._loop = asyncio.get_running_loop()
         most = connection_descriptors()
         self._quotas = ConnectionQuotas(state.config, state.client_quotas, most)
-        self._pending = PendingLogins(max(most // _PENDING_SHARE, 1))
+        self._pending = UnauthenticatedConnections(max(most // _PENDING_SHARE, 1))
         self._checks_logins = False
         self._handshakes: Handshakes | None = None
         self._refused = RepeatedWarnings(core.warn)

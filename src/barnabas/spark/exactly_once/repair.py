@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from barnabas.spark.exactly_once.commit_protocol import Describe, EndAll, ListOpen, Record, SinkSteps, TakeOver, finish
 from barnabas.spark.exactly_once.decision import COMPLETE, LOST, REWRITE, Decision, DecisionError, TransactionsLostError
-from barnabas.spark.exactly_once.protocol import Describe, EndAll, ListOpen, Record, SinkSteps, TakeOver, finish
 
 #: What can be chosen about lost rows: leave them lost, or have their tasks write them when the query starts again.
 ACCEPT_LOSS, REWRITE_LOST = "accept-loss", "rewrite-lost"

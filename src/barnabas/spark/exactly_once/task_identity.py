@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyspark import TaskContext
 
+from barnabas.spark.exactly_once.commit_protocol import Task
 from barnabas.spark.exactly_once.decision import DecisionError
-from barnabas.spark.exactly_once.protocol import Task
 
 # The id that a checkpoint keeps, the run (a job group of its own), the batch.
 QUERY, RUN, BATCH = "sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId"

@@ -14,7 +14,7 @@ from barnabas.client.producer.producer import Producer
 from barnabas.client.producer.transactions import detached as detached_transaction
 from barnabas.errors import KafkaError
 from barnabas.spark.client_cache import ClientCache
-from barnabas.spark.exactly_once import protocol
+from barnabas.spark.exactly_once import commit_protocol as protocol
 from barnabas.spark.exactly_once.decision import TaskState
 from barnabas.spark.exactly_once.decision_log import DecisionReader
 from barnabas.spark.exactly_once.driver import SinkPlace

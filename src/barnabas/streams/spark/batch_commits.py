@@ -6,7 +6,7 @@ import pickle
 from typing import TYPE_CHECKING
 
 from barnabas.spark.exactly_once import driver
-from barnabas.spark.exactly_once.protocol import TaskReport
+from barnabas.spark.exactly_once.commit_protocol import TaskReport
 from barnabas.spark.exactly_once.task_identity import QUERY, RUN
 from barnabas.streams.errors import StreamsError
 

@@ -16,10 +16,10 @@ from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.co_partitioned_rows import read_records
 from barnabas.spark.co_partitions import PlannedTask
 from barnabas.spark.exactly_once import task_writer
+from barnabas.spark.exactly_once.commit_protocol import Task as SparkTask
+from barnabas.spark.exactly_once.commit_protocol import TaskReport
 from barnabas.spark.exactly_once.decision import Decision, TaskState
 from barnabas.spark.exactly_once.decision_log import DecisionReader, log_end, settings_of
-from barnabas.spark.exactly_once.protocol import Task as SparkTask
-from barnabas.spark.exactly_once.protocol import TaskReport
 from barnabas.spark.exactly_once.task_notes import Note
 from barnabas.spark.exactly_once.task_writer import RowSettings
 from barnabas.streams.config import StreamsConfig

@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from barnabas.spark.exactly_once.protocol import TaskReport
+from barnabas.spark.exactly_once.commit_protocol import TaskReport
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.spark.task_home import Request, TaskHome
 

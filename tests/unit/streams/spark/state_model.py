@@ -25,7 +25,7 @@ from barnabas.protocol.messages.end_txn_response import EndTxnResponse
 from barnabas.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from barnabas.records import RecordBatchBuilder, read_batches
 from barnabas.records.decoder import decode_records
-from barnabas.spark.exactly_once import protocol
+from barnabas.spark.exactly_once import commit_protocol as protocol
 from barnabas.spark.exactly_once.decision import COMPLETE, Decision, TaskState
 from barnabas.streams.spark import state_protocol
 from tests.support.core_broker import START_MS, create, fetch, produce

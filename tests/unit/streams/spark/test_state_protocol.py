@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import state_model as model
 
-from barnabas.spark.exactly_once import protocol
+from barnabas.spark.exactly_once import commit_protocol as protocol
 from barnabas.spark.exactly_once.decision import COMPLETE, Decision, DecisionError, TaskState, TaskTransaction
 from barnabas.streams.spark import state_protocol
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.arrow import arrow_schema
 from barnabas.spark.co_partitions import PlannedTask
+from barnabas.spark.exactly_once.commit_protocol import Task
 from barnabas.spark.exactly_once.decision import COMPLETE, Decision, TaskState
-from barnabas.spark.exactly_once.protocol import Task
 from barnabas.spark.ranges import OffsetRange
 from barnabas.streams import StreamsBuilder
 from barnabas.streams.config import StreamsConfig

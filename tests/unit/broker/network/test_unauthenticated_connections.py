@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from barnabas.broker.network.pending_logins import LOGIN_SECONDS, PendingLogins
+from barnabas.broker.network.unauthenticated_connections import LOGIN_SECONDS, UnauthenticatedConnections
 
 
 class Login:
@@ -9,7 +9,7 @@ class Login:
 
 
 def test_above_the_limit_the_oldest_has_to_go() -> None:
-    pending = PendingLogins(2)
+    pending = UnauthenticatedConnections(2)
     first, second, third, fourth = (Login() for _ in range(4))
     assert [pending.add(login, 0.0) for login in (first, second)] == [None, None]
     assert pending.add(third, 1.0) is first
@@ -18,7 +18,7 @@ def test_above_the_limit_the_oldest_has_to_go() -> None:
 
 
 def test_those_that_have_authenticated_need_no_room() -> None:
-    pending = PendingLogins(1)
+    pending = UnauthenticatedConnections(1)
     first, second = Login(), Login()
     pending.add(first, 0.0)
     first.is_authenticated = True
@@ -27,7 +27,7 @@ def test_those_that_have_authenticated_need_no_room() -> None:
 
 
 def test_those_that_take_too_long_are_found_once() -> None:
-    pending = PendingLogins(9)
+    pending = UnauthenticatedConnections(9)
     slow, late = Login(), Login()
     pending.add(slow, 0.0)
     pending.add(late, 1.0)

@@ -16,7 +16,7 @@ class Login(Protocol):
         """Whether it has."""
 
 
-class PendingLogins:
+class UnauthenticatedConnections:
     """Remembers them in the order of their coming; above `most` the oldest has to go, for the sake of the others."""
 
     __slots__ = ("_since", "most")
