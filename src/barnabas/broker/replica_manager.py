@@ -1,4 +1,7 @@
-"""The place between requests and logs: finds partitions, appends to them, reads from them."""
+"""The place between requests and logs: finds partitions, appends to them, reads from them.
+
+What the controller decides comes here, too (`apply_delta`): this broker leads a partition, follows, or has it no more.
+"""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ KafkaMetadataLog and MetadataLoader (KIP-595, 630, 631, 853, 868, 996, 1166, 118
 Rule 1. **Nothing here knows a socket, a clock or randomness of its own.** Requests go out as values, the disk is behind
 `ReplicatedLog` and `QuorumStateStore`.
 
-Rule 2. **What was promised is on the disk before anybody can rely on it**: epoch, vote and leader before a response or
-request says so; records before a fetch acknowledges them; the leader's own copy before it counts.
+Rule 2. **What was promised is on the disk before another node can rely on it**: epoch, vote and leader before a
+response or request says so; records before a fetch acknowledges them; the leader's own copy before it counts.
 
 Rule 3. **A record is committed when a majority of the voters has it, and one of the leader's own epoch behind it.**
 What is not committed is not shown, and may go; what is never goes.

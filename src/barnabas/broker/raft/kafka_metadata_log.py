@@ -1,7 +1,7 @@
 """The metadata log in Kafka's files: `__cluster_metadata-0`, its segments and `.checkpoint` snapshots.
 
 A snapshot is written under a name that ends in `.part`, synced, and renamed: a file `<offset>-<epoch>.checkpoint` is
-whole. The log never begins behind a snapshot that is not there, whatever a power loss leaves.
+whole. The log never begins behind a snapshot that is not there, also after a power loss.
 """
 
 from __future__ import annotations

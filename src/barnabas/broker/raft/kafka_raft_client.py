@@ -55,7 +55,7 @@ _CLEANING_INTERVAL = 60.0
 class KafkaRaftClient:
     """One voter or observer; a `RaftClient`.
 
-    Whatever it raises but where a caller of the port errs is the end of this node: its log can be trusted no more.
+    Every exception, but where a caller of the port errs, ends this node: its log can be trusted no more.
     """
 
     def __init__(self, config: RaftConfig, log: ReplicatedLog, store: QuorumStateStore, random: Random) -> None:

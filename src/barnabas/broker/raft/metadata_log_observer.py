@@ -168,7 +168,7 @@ class MetadataLogObserver:
     # -- responses ---------------------------------------------------------------------------------------------------
 
     def disconnected(self, now: float) -> None:
-        """See `Requester`: whoever led may be gone, so another controller is asked."""
+        """See `Requester`: the leader may be gone, so another controller is asked."""
         self._delayed_until = now + self._backoff
         if self._asked == self.leader:
             self._set_leader(None, self.epoch)
@@ -181,7 +181,7 @@ class MetadataLogObserver:
         """See `Requester`."""
         try:
             self._take(response, now)
-        except Exception as problem:  # noqa: BLE001 - whatever it is, nothing may follow it
+        except Exception as problem:  # noqa: BLE001 - nothing may follow a fault
             self.problem = problem
             self._report(
                 f"the cluster's metadata cannot be followed behind offset {self.log.committed_end}: {problem!r}. This "

@@ -118,7 +118,7 @@ class QuorumState:
     # -- transitions -------------------------------------------------------------------------------------------------
 
     def to_unattached(self, epoch: int, now: float, leader_id: int | None = None) -> None:
-        """Give up what was, for a later epoch; or for this one, when nobody was elected."""
+        """Give up what was, for a later epoch; or for this one, when no voter was elected."""
         before = self.state
         if epoch < before.epoch or (epoch == before.epoch and not isinstance(before, ProspectiveState)):
             raise IllegalStateError(f"{before.name} of epoch {before.epoch} cannot become Unattached in {epoch}")

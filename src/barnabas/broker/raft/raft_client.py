@@ -1,6 +1,6 @@
 """What stands between the quorum's log and those who live by it (RaftClient, its Listener, snapshot reader and writer).
 
-Nobody here waits: an append returns the offset that its last record will have, and `Listener.handle_commit` tells when
+No call here waits: an append returns the offset that its last record will have, and `Listener.handle_commit` tells when
 that is committed. All is called on one thread, the broker's loop, and listeners are never called from within a call of
 theirs to the client.
 """

@@ -143,7 +143,7 @@ class RaftDriver:
             wake = self.raft.poll(now)
             if wake <= now.now:
                 wake = self.raft.poll(now)
-        except Exception as problem:  # noqa: BLE001 - whatever it is, nothing may follow it
+        except Exception as problem:  # noqa: BLE001 - nothing may follow a fault
             self.problem = problem
             self.close()
             self._on_failure(problem)

@@ -7,8 +7,9 @@ Rule 2. **What was replaced holds for the next connection.** `ListenerSecurities
 beside the loop, and makes contexts anew when settings change; what cannot be used leaves the old one in force, with a
 warning.
 
-Rule 3. **Until it is authenticated a connection costs next to nothing**: `network/unauthenticated_connections.py` bounds their
-number and time, `network/tls_transport.py` what a handshake may send, and computes it in threads.
+Rule 3. **Until it is authenticated a connection costs next to nothing**: `network/unauthenticated_connections.py`
+bounds their number and time, `network/tls_transport.py` what a handshake may send, and computes it in threads. The
+answer to a failed login is held back by `SaslServerAuthenticator`.
 
 Rule 4. **Logins are state machines.** `SaslServerAuthenticator` takes a connection's frames (`ClientConnection.handle`)
 until it is done and sets the principal; afterwards it stands in the way only where sessions end (KIP-368). A mechanism

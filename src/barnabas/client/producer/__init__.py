@@ -20,7 +20,8 @@ at every line, and hands every method every kind of wrong value.
 
 The way of a record: `SendPath.do_send` (metadata, serializers, partition, size) -> `RecordAccumulator` (BatchQueues of
 ProducerBatches, BufferPool, IncompleteBatches) -> `Sender.run_once` (BatchDrainer, InFlightBatches, NetworkClient) ->
-`PartitionResponse` -> `ProducerBatch.complete` -> callbacks, then futures (`ProduceRequestResult`, one per batch).
+`PartitionResponse` (judged in `Sender._complete_batch`) -> `ProducerBatch.complete` -> callbacks, then futures
+(`ProduceRequestResult`, one per batch).
 
 Ours, not Kafka's: until one batch of a partition is acknowledged under the present epoch, and while one is sent again,
 no other new batch of it is in flight (a broker without state takes any sequence number, so a new topic's first batches

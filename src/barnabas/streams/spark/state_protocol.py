@@ -1,7 +1,7 @@
 """When a task may compute, and from which state: exactly once for state, changelog and output, as a state machine.
 
-A generator as those of `barnabas.spark.exactly_once.commit_protocol`: it yields what is to be done, one step at a time, and is
-given what came of it. Nothing here reads a clock, a socket or randomness.
+A generator as those of `barnabas.spark.exactly_once.commit_protocol`: it yields what is to be done, one step at a time,
+and is given what came of it. Nothing here reads a clock, a socket or randomness.
 
 A task computes batch n from the state after the last decided batch before n, and from no other. What a process holds of
 a task is that state only if the decision log says so: each computation leaves a note, which no other one leaves, the
