@@ -209,6 +209,10 @@ class Checkpoint:
     def __init__(self) -> None:
         self.committed = -1
 
+    def commit(self, batch: int) -> None:
+        """Note a batch; one that a frozen driver notes late takes nothing back, for each has a file of its own."""
+        self.committed = max(self.committed, batch)
+
 
 def rows_of(batch: int, partition: int) -> dict[int, list[bytes]]:
     """What a task writes, always the same; task 2 has rows in every second batch only."""
@@ -246,7 +250,7 @@ def query(cluster: Cluster, checkpoint: Checkpoint, run: str, batches: int, work
         for partition, worker in enumerate(workers):
             reports.append((yield from attempt(cluster, worker, run, batch, partition)))
         yield from drive(protocol.commit_batch(batch, reports), driver)
-        checkpoint.committed = batch
+        checkpoint.commit(batch)
 
 
 def execute(cluster: Cluster, requests: Requests, most: int | None = None, *, answer_last: bool = True) -> int:

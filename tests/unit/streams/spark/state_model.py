@@ -312,7 +312,7 @@ def query(
         for task in range(TASKS):
             reports.append((yield from attempt(cluster, choose.choice(processes), run, batch, task)))
         yield from model.drive(protocol.commit_batch(batch, reports), driver)
-        checkpoint.committed = batch
+        checkpoint.commit(batch)
 
 
 def problems(cluster: Cluster, batches: int) -> list[str]:
