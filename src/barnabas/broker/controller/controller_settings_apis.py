@@ -173,18 +173,7 @@ def _alter_client_quotas(
 
 
 def _create_acls(controller: QuorumController, context: ControllerRequestContext, request: Any) -> Deferred[Message]:
-    acls = [
-        AclBinding(
-            one.resource_type,
-            one.resource_name,
-            one.resource_pattern_type,
-            one.principal,
-            one.host,
-            one.operation,
-            one.permission_type,
-        )
-        for one in request.creations
-    ]
+    acls = [AclBinding.of(one) for one in request.creations]
     written = controller.write(lambda: controller.managers.acls.create_acls(acls))
     return written.map(
         lambda outcomes: CreateAclsResponse(results=[AclCreationResult(*outcome) for outcome in outcomes])
@@ -192,18 +181,7 @@ def _create_acls(controller: QuorumController, context: ControllerRequestContext
 
 
 def _delete_acls(controller: QuorumController, context: ControllerRequestContext, request: Any) -> Deferred[Message]:
-    filters = [
-        AclFilter(
-            one.resource_type_filter,
-            one.resource_name_filter,
-            one.pattern_type_filter,
-            one.principal_filter,
-            one.host_filter,
-            one.operation,
-            one.permission_type,
-        )
-        for one in request.filters
-    ]
+    filters = [AclFilter.of(one) for one in request.filters]
 
     def answer(results: list[DeletedAcls]) -> Message:
         return DeleteAclsResponse(

@@ -61,7 +61,8 @@ class DelegationTokenControlManager:
             response.token_requester_principal_name = requester
         try:
             self._check_enabled()
-            if any(renewer.principal_type != _USER for renewer in request.renewers):
+            # Apache Kafka takes any type of owner, and a client with such a token is a user of that name.
+            if any(kind != _USER for kind in (owner_type, *(one.principal_type for one in request.renewers))):
                 raise errors.InvalidPrincipalTypeError()
         except errors.KafkaError as problem:
             response.error_code = problem.code

@@ -39,15 +39,7 @@ def _change(broker: BrokerState, request: CreateAclsRequest) -> CreateAclsRespon
     results, planned = [], []
     for one in request.creations:
         result = AclCreationResult(error_message=None)
-        acl = AclBinding(
-            one.resource_type,
-            one.resource_name,
-            one.resource_pattern_type,
-            one.principal,
-            one.host,
-            one.operation,
-            one.permission_type,
-        )
+        acl = AclBinding.of(one)
         try:
             acl.check()
             planned.append((acl, result))

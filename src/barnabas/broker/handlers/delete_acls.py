@@ -44,15 +44,7 @@ def _change(broker: BrokerState, request: DeleteAclsRequest) -> DeleteAclsRespon
     going: dict[AclBinding, None] = {}
     for one in request.filters:
         result = DeleteAclsFilterResult(error_message=None)
-        wanted = AclFilter(
-            one.resource_type_filter,
-            one.resource_name_filter,
-            one.pattern_type_filter,
-            one.principal_filter,
-            one.host_filter,
-            one.operation,
-            one.permission_type,
-        )
+        wanted = AclFilter.of(one)
         try:
             wanted.check()
             found = authorization.matching(wanted)

@@ -33,15 +33,7 @@ def handle(broker: BrokerState, context: RequestContext, request: DescribeAclsRe
     if broker.authorization is None:
         problem: errors.KafkaError = errors.SecurityDisabledError(NO_AUTHORIZER)
         return DescribeAclsResponse(error_code=problem.code, error_message=str(problem))
-    wanted = AclFilter(
-        request.resource_type_filter,
-        request.resource_name_filter,
-        request.pattern_type_filter,
-        request.principal_filter,
-        request.host_filter,
-        request.operation,
-        request.permission_type,
-    )
+    wanted = AclFilter.of(request)
     try:
         wanted.check()
     except errors.InvalidRequestError as error:

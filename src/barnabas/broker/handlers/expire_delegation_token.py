@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.security.delegation_tokens import may_ask
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.expire_delegation_token_response import ExpireDelegationTokenResponse
 
@@ -41,15 +40,10 @@ def _expire(
     broker: BrokerState, context: RequestContext, request: ExpireDelegationTokenRequest
 ) -> ExpireDelegationTokenResponse | DelayedOperation:
     tokens = broker.delegation_tokens
-    if not may_ask(context.connection):
-        return refusal(errors.UnsupportedByAuthenticationError.code)
-    if not tokens.is_enabled:
-        return refusal(errors.DelegationTokenDisabledError.code)
-    token = tokens.by_hmac(bytes(request.hmac))
-    if token is None:
-        return refusal(errors.DelegationTokenNotFoundError.code)
-    if not token.is_of(context.connection.principal):
-        return refusal(errors.DelegationTokenOwnerMismatchError.code)
+    try:
+        token = tokens.to_change(context.connection, bytes(request.hmac))
+    except errors.KafkaError as problem:
+        return refusal(problem.code)
     period, now_ms = request.expiry_time_period_ms, context.now_ms
     if period < 0:
         return _change(broker, None, token, now_ms)

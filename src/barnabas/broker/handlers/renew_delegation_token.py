@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.security.delegation_tokens import may_ask
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.renew_delegation_token_response import RenewDelegationTokenResponse
 
@@ -40,17 +39,10 @@ def _renew(
     broker: BrokerState, context: RequestContext, request: RenewDelegationTokenRequest
 ) -> RenewDelegationTokenResponse | DelayedOperation:
     tokens = broker.delegation_tokens
-    if not may_ask(context.connection):
-        return refusal(errors.UnsupportedByAuthenticationError.code)
-    if not tokens.is_enabled:
-        return refusal(errors.DelegationTokenDisabledError.code)
-    token = tokens.by_hmac(bytes(request.hmac))
-    if token is None:
-        return refusal(errors.DelegationTokenNotFoundError.code)
-    if token.is_expired(context.now_ms):
-        return refusal(errors.DelegationTokenExpiredError.code)
-    if not token.is_of(context.connection.principal):
-        return refusal(errors.DelegationTokenOwnerMismatchError.code)
+    try:
+        token = tokens.to_change(context.connection, bytes(request.hmac), context.now_ms)
+    except errors.KafkaError as problem:
+        return refusal(problem.code)
     renewed = tokens.renewed(token, context.now_ms, request.renew_period_ms)
 
     def answer(problem: errors.KafkaError | None) -> RenewDelegationTokenResponse:

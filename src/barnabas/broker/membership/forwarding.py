@@ -34,8 +34,8 @@ _TIMEOUT = 30.0
 
 #: What only a cluster with controllers of its own has; a broker that is alone does not offer it.
 OF_CLUSTERS = (ApiKey.DESCRIBE_QUORUM, ApiKey.UNREGISTER_BROKER)
-#: What goes to the controller as it comes.
-_FORWARDED = frozenset(
+#: What the controller carries out in every cluster, under KRaft and under ZooKeeper.
+OF_CONTROLLERS = frozenset(
     (
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
@@ -45,12 +45,11 @@ _FORWARDED = frozenset(
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
         ApiKey.ALTER_CLIENT_QUOTAS,
         ApiKey.UPDATE_FEATURES,
-        ApiKey.CREATE_ACLS,
-        ApiKey.DELETE_ACLS,
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-        *OF_CLUSTERS,
     )
 )
+#: What goes to the controller as it comes.
+_FORWARDED = OF_CONTROLLERS | {ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS, *OF_CLUSTERS}
 #: What goes there unless it is for loggers, which each broker has for itself.
 _SETTINGS = frozenset((ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS))
 #: What goes there unless the broker refuses it itself.

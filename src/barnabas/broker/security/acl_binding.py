@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
 from barnabas.protocol.kinds import AclOperation, AclPermissionType, PatternType, ResourceType
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.create_acls_request import AclCreation
+    from barnabas.protocol.messages.delete_acls_request import DeleteAclsFilter
+    from barnabas.protocol.messages.describe_acls_request import DescribeAclsRequest
 
 ANY_NAME = "*"
 CLUSTER_NAME = "kafka-cluster"
@@ -28,6 +33,19 @@ class AclBinding(NamedTuple):
     host: str
     operation: int
     permission: int
+
+    @classmethod
+    def of(cls, asked: AclCreation) -> AclBinding:
+        """Return the one that a CreateAcls request names."""
+        return cls(
+            asked.resource_type,
+            asked.resource_name,
+            asked.resource_pattern_type,
+            asked.principal,
+            asked.host,
+            asked.operation,
+            asked.permission_type,
+        )
 
     def check(self) -> None:
         """Whether it can be stored. Raises InvalidRequestError, as Kafka's AclApis and AclControlManager do."""
@@ -62,6 +80,19 @@ class AclFilter(NamedTuple):
     host: str | None
     operation: int
     permission: int
+
+    @classmethod
+    def of(cls, asked: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
+        """Return the one that a request names."""
+        return cls(
+            asked.resource_type_filter,
+            asked.resource_name_filter,
+            asked.pattern_type_filter,
+            asked.principal_filter,
+            asked.host_filter,
+            asked.operation,
+            asked.permission_type,
+        )
 
     def check(self) -> None:
         """Whether it makes sense. Raises InvalidRequestError."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas import errors
 from barnabas.broker.security.sasl_server import Identity
 from barnabas.broker.security.scram_sasl_server import FindUser, ScramUser
 from barnabas.network.security import scram
@@ -136,6 +137,24 @@ class DelegationTokens:
         """Return the token that has this secret."""
         id = self._ids.get(secret)
         return None if id is None else self._by_id[id]
+
+    def to_change(self, connection: Connection, secret: bytes, living_at: int | None = None) -> DelegationToken:
+        """Return the token of this secret, for those who may renew and expire it; one that lives at a time (epoch ms).
+
+        Raises `KafkaError` for all others.
+        """
+        if not may_ask(connection):
+            raise errors.UnsupportedByAuthenticationError()
+        if not self.is_enabled:
+            raise errors.DelegationTokenDisabledError()
+        token = self.by_hmac(secret)
+        if token is None:
+            raise errors.DelegationTokenNotFoundError()
+        if living_at is not None and token.is_expired(living_at):
+            raise errors.DelegationTokenExpiredError()
+        if not token.is_of(connection.principal):
+            raise errors.DelegationTokenOwnerMismatchError()
+        return token
 
     def all(self) -> list[DelegationToken]:
         """Return all tokens that were not ended, in the order of their ids."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas import errors
 from barnabas.broker.membership.controller_requests import ControllerRequest
+from barnabas.broker.membership.forwarding import OF_CONTROLLERS
 from barnabas.broker.membership.refusals import refused
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.protocol.api_keys import ApiKey
@@ -21,19 +22,6 @@ if TYPE_CHECKING:
 #: How long a request waits for a controller, in seconds.
 _TIMEOUT = 30.0
 
-_FORWARDED = frozenset(
-    (
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        ApiKey.ALTER_CLIENT_QUOTAS,
-        ApiKey.UPDATE_FEATURES,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-    )
-)
 #: What stands in znodes that this broker does not read yet.
 _REFUSED = frozenset((ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS))
 
@@ -46,7 +34,7 @@ class PlainForwarding:
 
     def handler(self, api_key: int, local: Handler | None) -> Handler:
         """Return what serves an API: the controller where it is for that, else the broker's own handler."""
-        if api_key in _FORWARDED:
+        if api_key in OF_CONTROLLERS:
             return self._handle
         if api_key in _REFUSED:
             return _refuse
