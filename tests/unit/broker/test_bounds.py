@@ -311,8 +311,8 @@ def test_a_pattern_of_transactional_ids_cannot_backtrack_without_end(broker: Cor
 
 def test_a_process_has_only_so_many_descriptors(broker: CoreBroker) -> None:
     quotas = ConnectionQuotas(broker.state.config, broker.state.client_quotas, most=3)
-    assert [quotas.admit("a", 0.0) is None for _ in range(5)] == [True, True, True, False, False]
-    refusal = quotas.admit("b", 0.0)
+    assert [quotas.admit("a", "PLAINTEXT", 0.0) is None for _ in range(5)] == [True, True, True, False, False]
+    refusal = quotas.admit("b", "PLAINTEXT", 0.0)
     assert refusal is not None
     assert "ulimit -n" in refusal.reason
 

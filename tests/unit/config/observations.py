@@ -134,11 +134,11 @@ def connections(broker: CoreBroker) -> Any:
     quotas = broker.__dict__.setdefault("quotas", ConnectionQuotas(broker.node.config, broker.state.client_quotas))
     taken = []
     for address in ("10.0.0.1", "10.0.0.2"):
-        admitted = [quotas.admit(address, broker.now) is None for _ in range(6)].count(True)
+        admitted = [quotas.admit(address, "PLAINTEXT", broker.now) is None for _ in range(6)].count(True)
         taken.append(admitted)
     for address, count in zip(("10.0.0.1", "10.0.0.2"), taken, strict=True):
         for _ in range(count):
-            quotas.release(address)
+            quotas.release(address, "PLAINTEXT")
     return taken
 
 

@@ -1,4 +1,4 @@
-"""A broker's membership in a cluster whose controllers are others: Apache Kafka's, or ours when they are built.
+"""A broker's membership in a cluster whose controllers are others: Apache Kafka's, or ours (`broker/controller`).
 
 `ClusterMember` puts together what every member has: `AlterPartitions`, `ControllerProducerIds`, `TopicCreation`, the
 fetchers' ways to their leaders, markers, verification, and `ImagePublisher`, which carries every change into the

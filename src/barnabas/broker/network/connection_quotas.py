@@ -1,7 +1,8 @@
-"""How many connections there may be, in all, from one address, and how fast from one address (KIP-402, KIP-612)."""
+"""How many connections there may be, in all, through a listener, from an address, and how fast (KIP-402, KIP-612)."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.client_quotas import Rate
@@ -9,8 +10,9 @@ from barnabas.broker.config import parse_limits
 
 if TYPE_CHECKING:
     from barnabas.broker.client_quotas import ClientQuotas
-    from barnabas.config.config import Config
+    from barnabas.broker.config import BrokerConfig
 
+_MOST = "max.connections"
 #: So many addresses are remembered with the rate of their connections.
 _ADDRESSES = 10_000
 
@@ -28,25 +30,39 @@ class ConnectionQuotas:
     `most` is how many the process can have, even where the settings allow more.
     """
 
-    __slots__ = ("_config", "_most", "_overrides", "_overrides_text", "_per_address", "_quotas", "_rates", "count")
+    __slots__ = (
+        "_config",
+        "_most",
+        "_overrides",
+        "_overrides_text",
+        "_per_address",
+        "_per_listener",
+        "_quotas",
+        "_rates",
+        "count",
+    )
 
-    def __init__(self, config: Config, quotas: ClientQuotas, most: int = 2**31 - 1):
+    def __init__(self, config: BrokerConfig, quotas: ClientQuotas, most: int = 2**31 - 1):
         self._config = config
         self._most = most
         self._quotas = quotas
         self._per_address: dict[str, int] = {}
+        self._per_listener: Counter[str] = Counter()
         self._rates: dict[str, Rate] = {}
         self._overrides: dict[str, int] = {}
         self._overrides_text = ""
         self.count = 0
 
-    def admit(self, address: str, now: float) -> Refusal | None:
+    def admit(self, address: str, listener: str, now: float) -> Refusal | None:
         """Count one more connection from `address`, or say why not."""
         here = self._per_address.get(address, 0)
         if here >= self._limit_of(address):
             return Refusal("max.connections.per.ip is reached", 0.0)
-        if self.count >= self._config.get_int("max.connections"):
+        if self.count >= self._config.get_int(_MOST):
             return Refusal("max.connections is reached", 0.0)
+        of_listener = self._config.listener_config(listener)
+        if of_listener.is_own(_MOST) and self._per_listener[listener] >= of_listener.get_int(_MOST):
+            return Refusal(f"listener.name.{listener.lower()}.{_MOST} is reached", 0.0)
         if self.count >= self._most:
             return Refusal(f"this process may have no more than {self._most} connections (see ulimit -n)", 0.0)
         if self._quotas.enabled:
@@ -54,12 +70,14 @@ class ConnectionQuotas:
             if wait > 0:
                 return Refusal("its connection_creation_rate is exceeded", wait)
         self._per_address[address] = here + 1
+        self._per_listener[listener] += 1
         self.count += 1
         return None
 
-    def release(self, address: str) -> None:
+    def release(self, address: str, listener: str) -> None:
         """Note that an admitted connection is over."""
         self.count -= 1
+        self._per_listener[listener] -= 1
         self._per_address[address] -= 1
         if not self._per_address[address]:
             del self._per_address[address]

@@ -163,7 +163,7 @@ class SocketServer:
 
     def admit(self, protocol: _ConnectionProtocol, host: str) -> bool:
         """Whether one more connection from `host` is allowed; if so it is counted."""
-        refusal = self._quotas.admit(host, time.monotonic())
+        refusal = self._quotas.admit(host, protocol.listener, time.monotonic())
         if refusal is None:
             self._protocols.add(protocol)
             return True
@@ -199,7 +199,7 @@ class SocketServer:
         """Note that an admitted connection is over."""
         self._protocols.discard(protocol)
         self._pending.discard(protocol)
-        self._quotas.release(host)
+        self._quotas.release(host, protocol.listener)
 
     def _settle(self) -> None:
         self._settling = False
@@ -219,14 +219,15 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
     `is_secured`: it stands on a `TlsTransport`, which tells when the handshake is done.
     """
 
-    __slots__ = ("_connection", "_descriptor", "_host", "_is_secured", "_listener", "_server", "_transport", "_write")
+    __slots__ = ("_connection", "_descriptor", "_host", "_is_secured", "_server", "_transport", "_write", "listener")
 
     _transport: asyncio.Transport
     _write: Callable[[bytes | bytearray | memoryview], None]
 
     def __init__(self, server: SocketServer, listener: str, *, is_secured: bool = False):
         self._server = server
-        self._listener = listener
+        #: The name of the listener that it came through.
+        self.listener = listener
         self._is_secured = is_secured
         self._descriptor = -1
         self._host = ""
@@ -252,7 +253,7 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
         self._host = host
         transport.set_write_buffer_limits(OUTPUT_HIGH_WATER)
         self._connection = self._server.core.channel.connect(
-            self, host, self._listener, time.monotonic(), peer[1] if peer else 0
+            self, host, self.listener, time.monotonic(), peer[1] if peer else 0
         )
         if not self._connection.info.is_authenticated:
             self._server.await_login(self)

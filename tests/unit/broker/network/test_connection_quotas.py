@@ -22,14 +22,33 @@ class Limits:
         self.quotas = ConnectionQuotas(config, ClientQuotas(metadata, config))
 
     def admitted(self, address: str, times: int, now: float = 0.0) -> int:
-        return sum(self.quotas.admit(address, now) is None for _ in range(times))
+        return sum(self.quotas.admit(address, "PLAINTEXT", now) is None for _ in range(times))
 
 
 def test_all_connections_together() -> None:
     limits = Limits({"max.connections": 3})
     assert [limits.admitted("a", 2), limits.admitted("b", 2)] == [2, 1]
-    limits.quotas.release("a")
+    limits.quotas.release("a", "PLAINTEXT")
     assert limits.admitted("b", 2) == 1
+
+
+def test_those_of_one_listener() -> None:
+    limits = Limits(
+        {
+            "listeners": "PUBLIC://127.0.0.1:0,INTERNAL://127.0.0.1:0",
+            "listener.security.protocol.map": "PUBLIC:PLAINTEXT,INTERNAL:PLAINTEXT",
+            "inter.broker.listener.name": "INTERNAL",
+            "listener.name.public.max.connections": 2,
+            "max.connections": 5,
+        }
+    )
+    taken = [limits.quotas.admit("a", listener, 0.0) is None for listener in ["PUBLIC"] * 3 + ["INTERNAL"] * 4]
+    assert taken == [True, True, False, True, True, True, False]
+    limits.quotas.release("a", "PUBLIC")
+    refusals = [limits.quotas.admit("a", "PUBLIC", 0.0) for _ in range(2)]
+    assert refusals[0] is None
+    assert refusals[1] is not None
+    assert limits.quotas.count == 5
 
 
 def test_those_of_one_address_and_exceptions_from_that() -> None:
@@ -50,7 +69,7 @@ def test_how_fast_one_address_may_come() -> None:
     limits = Limits(rates={"a": 2, None: 1})
     # In a window of ten seconds.
     assert (limits.admitted("a", 50), limits.admitted("b", 50)) == (20, 10)
-    refusal = limits.quotas.admit("a", 0.0)
+    refusal = limits.quotas.admit("a", "PLAINTEXT", 0.0)
     assert refusal is not None
     assert 0 < refusal.delay <= 1
     assert limits.admitted("a", 50, now=12.0) == 20
