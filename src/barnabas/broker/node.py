@@ -89,7 +89,7 @@ class BrokerNode:
         self.core = RequestDispatcher(self.state, warn)
         self.request_log = RequestLog(warn)
         self._authorization = self._make_authorization()
-        self._scram_users = ScramUsers(self.metadata)
+        self.scram_users = ScramUsers(self.metadata)
         self.state.delegation_tokens = DelegationTokens(config, self.metadata, storage or InlineStorage())
         self.securities = ListenerSecurities(config, self._find_scram_user, storage or InlineStorage(), warn)
         self.core.channel.securities = self.securities.by_listener
@@ -141,7 +141,7 @@ class BrokerNode:
             self.core.services.append(DelegationTokenExpiry(state.delegation_tokens, metadata, config))
 
     def _find_scram_user(self, mechanism: str) -> FindUser:
-        return with_tokens(self._scram_users.finder(mechanism), self.state.delegation_tokens.finder(mechanism))
+        return with_tokens(self.scram_users.finder(mechanism), self.state.delegation_tokens.finder(mechanism))
 
     def _make_view(self) -> ClusterView:
         state, metadata = self.state, self.metadata

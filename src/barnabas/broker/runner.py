@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from barnabas.broker.membership.membership import Membership
     from barnabas.broker.metadata.metadata_store import MetadataStore
     from barnabas.broker.metrics.broker_metrics import BrokerMetrics
-    from barnabas.broker.security.scram_users import Alterations
+    from barnabas.broker.security.scram_users import Alterations, ScramUsers
 
 METADATA_FILE = "metadata.sqlite"
 
@@ -73,7 +73,8 @@ class BrokerRunner:
     """A broker on its own event loop; `run` returns when `stop` was called (from any thread) or a signal came.
 
     `on_ready` is called with what the broker listens on once requests are answered. `cluster_id` is for a data
-    directory that belongs to no cluster yet; `scram_users` get their credentials before clients can connect.
+    directory that belongs to no cluster yet; `scram_users(there)` says which users get
+    credentials before clients can connect.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class BrokerRunner:
         metrics: Listener | None = None,
         request_log: RequestLogOptions | None = None,
         cluster_id: str | None = None,
-        scram_users: Alterations | None = None,
+        scram_users: Callable[[ScramUsers], Alterations] = lambda there: {},
     ):
         self._config = config
         self._data_directory = data_directory
@@ -97,7 +98,7 @@ class BrokerRunner:
         self._metrics = metrics
         self._request_log = request_log or RequestLogOptions(log_request, 1, "WARN")
         self._cluster_id = cluster_id
-        self._scram_users = scram_users or {}
+        self._scram_users = scram_users
         self._loop = new_event_loop()
         self._stopped = asyncio.Event()
         self._storage = StorageThreads()
@@ -214,10 +215,9 @@ class BrokerRunner:
             # What the settings name, such as a key store, cannot be used.
             store.close()
             raise
-        if self._scram_users:
-            from barnabas.broker.security.scram_users import ScramUsers
-
-            ScramUsers(node.metadata).alter(self._scram_users)
+        added = self._scram_users(node.scram_users)
+        if added:
+            node.scram_users.alter(added)
         node.core.channel.report = report
         node.wanted_cluster_id = self._cluster_id
         node.request_log = RequestLog(self._request_log.write, self._request_log.every)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from barnabas.broker.config import BrokerConfig
+    from barnabas.cli.secure import Secured
 
 DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_DATA = "barnabas-data"
@@ -49,10 +50,11 @@ class Options:
         self.environment = False
         self.until_stdin_ends = False
         self.console = False
+        self.secure = False
 
 
-def settings(args: Options | argparse.Namespace) -> tuple[BrokerConfig, str]:
-    """Return the broker's settings and its data directory. Raises `ConfigError`."""
+def settings(args: Options | argparse.Namespace) -> tuple[BrokerConfig, str, Secured | None]:
+    """Return the broker's settings, its data directory, and what `--secure` has made. Raises `ConfigError`."""
     from barnabas.broker.config import BrokerConfig
 
     properties: dict[str, str] = {}
@@ -63,12 +65,20 @@ def settings(args: Options | argparse.Namespace) -> tuple[BrokerConfig, str]:
     if args.environment:
         properties |= settings_of_environment(os.environ)
     chosen = named_values(args.set, "--set", "num.partitions=6")
-    _choose_listener(args, properties, chosen)
+    if not args.secure:
+        _choose_listener(args, properties, chosen)
     given = {**properties, **chosen}
     if args.data or not _LOG_DIRECTORIES & given.keys():
         given["log.dirs"] = os.path.abspath(args.data or DEFAULT_DATA)
+    secured = None
+    if args.secure:
+        from barnabas.cli.secure import secure
+
+        directories = args.data or given.get("log.dirs") or given["log.dir"]
+        secured = secure(given, args.listen, directories.split(",")[0].strip())
+        given |= secured.settings
     config = BrokerConfig(given)
-    return config, os.path.abspath(args.data or config.data_directory or DEFAULT_DATA)
+    return config, os.path.abspath(args.data or config.data_directory or DEFAULT_DATA), secured
 
 
 def settings_of_environment(environment: Mapping[str, str]) -> dict[str, str]:

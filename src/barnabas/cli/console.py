@@ -75,20 +75,26 @@ def check_installed() -> None:
         raise ConfigError("the console needs Starlette and uvicorn: pip install 'barnabas[console]'") from None
 
 
-def start_beside(listeners: Sequence[Listener]) -> None:
+def start_beside(listeners: Sequence[Listener], client_settings_file: str | None = None) -> None:
     """Start the console of a broker that runs here, in a process that ends with this one.
 
-    It listens at the usual port, or at a free one where that is taken, and connects to the first listener without
-    security; where there is none, this says how to start it by hand.
+    It listens at the usual port, or at a free one where that is taken, and connects as the file says, else to the first
+    listener without security; where there is none, this says how to start it by hand.
     """
+    if client_settings_file is not None:
+        _start(["--config", client_settings_file])
+        return
     plain = next((listener for listener in listeners if listener.protocol == "PLAINTEXT"), None)
     if plain is None:
         note(
             "--console: no listener is PLAINTEXT; start `barnabas console --config FILE` with the settings of a client"
         )
         return
-    servers = plain.address.replace("*", "127.0.0.1")
-    command = [sys.executable, "-m", "barnabas.cli.main", "console", "-b", servers, "--listen", _free_address()]
+    _start(["-b", plain.address.replace("*", "127.0.0.1")])
+
+
+def _start(connection: Sequence[str]) -> None:
+    command = [sys.executable, "-m", "barnabas.cli.main", "console", *connection, "--listen", _free_address()]
     # The broker's end, of any kind, closes the pipe, and the console ends with it.
     subprocess.Popen([*command, "--until-stdin-ends"], stdin=subprocess.PIPE)  # noqa: S603 - our own command
 

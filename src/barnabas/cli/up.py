@@ -12,12 +12,14 @@ from barnabas.errors import ConfigError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
     from typing import Any
 
     from barnabas.broker.config import Listener
     from barnabas.broker.operator_log import OperatorLog
     from barnabas.broker.runner import RequestLogOptions
-    from barnabas.broker.security.scram_users import Alterations
+    from barnabas.broker.security.scram_users import Alterations, ScramUsers
+    from barnabas.cli.secure import Secured
 
 _EPILOG = """\
 Without --config, the broker listens on 127.0.0.1:9092 and keeps its data in ./barnabas-data.
@@ -38,6 +40,7 @@ _FLAGS = {
     "--allow-remote": "allow_remote",
     "--console": "console",
     "--environment": "environment",
+    "--secure": "secure",
     "--until-stdin-ends": "until_stdin_ends",
 }
 
@@ -76,6 +79,11 @@ def add_parser(subparsers: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--listen", metavar="HOST:PORT", help="where clients connect; port 0 takes any free one")
+    parser.add_argument(
+        "--secure",
+        action="store_true",
+        help="listen on every address with TLS, logins and ACLs; makes certificates and an administrator",
+    )
     parser.add_argument("--data", metavar="DIR", help="where logs and metadata lie; made if it is not there")
     parser.add_argument("--config", metavar="FILE", help="a Kafka server.properties to start from")
     parser.add_argument(
@@ -144,7 +152,7 @@ def _log_options(args: Options | argparse.Namespace) -> tuple[str, str]:
 
 
 def _run(args: Options | argparse.Namespace, log: OperatorLog) -> int:
-    config, data = settings(args)
+    config, data, secured = settings(args)
     log.name_broker(config.node_id)
     from barnabas.broker.runner import BrokerRunner, check_exposure
 
@@ -160,8 +168,10 @@ def _run(args: Options | argparse.Namespace, log: OperatorLog) -> int:
         gc.freeze()
         gc.enable()
         print(f"listening on {listening}, data in {data}", flush=True)
+        if secured is not None:
+            print(secured.tell(bound[0]), flush=True)
         if args.console:
-            console.start_beside(bound)
+            console.start_beside(bound, None if secured is None else secured.admin_file)
 
     BrokerRunner(
         config,
@@ -171,17 +181,18 @@ def _run(args: Options | argparse.Namespace, log: OperatorLog) -> int:
         metrics=_metrics_listener(args),
         request_log=_request_log(args),
         cluster_id=cluster_id_of_environment(os.environ) if args.environment else None,
-        scram_users=_scram_users(args),
+        scram_users=_scram_users(args, secured),
     ).run()
     return 0
 
 
-def _scram_users(args: Options | argparse.Namespace) -> Alterations:
-    if not args.add_scram:
-        return {}
-    from barnabas.broker.security.scram_arguments import parse_scram
+def _scram_users(args: Options | argparse.Namespace, secured: Secured | None) -> Callable[[ScramUsers], Alterations]:
+    given: Alterations = {}
+    if args.add_scram:
+        from barnabas.broker.security.scram_arguments import parse_scram
 
-    return dict(parse_scram(text) for text in args.add_scram)
+        given = dict(parse_scram(text) for text in args.add_scram)
+    return lambda users: {**(secured.administrator(users) if secured is not None else {}), **given}
 
 
 def _metrics_listener(args: Options | argparse.Namespace) -> Listener | None:
