@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from barnabas.config.definitions import OUR_DEFAULTS, OUR_SETTINGS, SECTIONS, ConfigKey, definitions
+from barnabas.config.config_def import OUR_DEFAULTS, OUR_SETTINGS, SECTIONS, ConfigKey, definitions
 from barnabas.config.support import IGNORED, SUPPORTED, subject_of
 
 ROOT = Path(__file__).parent.parent

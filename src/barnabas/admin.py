@@ -18,8 +18,18 @@ from barnabas.client.admin.groups import (
 )
 from barnabas.client.admin.log_dirs import LogDirDescription, ReplicaInfo, ReplicaLogDirInfo, TopicPartitionReplica
 from barnabas.client.admin.new_topic import NewPartitions, NewTopic
-from barnabas.client.admin.offsets import ListedOffset, OffsetSpec
-from barnabas.client.admin.other_groups import (
+from barnabas.client.admin.partition_offsets import ListedOffset, OffsetSpec
+from barnabas.client.admin.quorum import QuorumInfo, RaftVoterEndpoint, ReplicaState
+from barnabas.client.admin.reassignments import PartitionReassignment
+from barnabas.client.admin.results import FromBrokers, PartialFailureError, Results
+from barnabas.client.admin.scram import (
+    ScramAlteration,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+from barnabas.client.admin.share_and_streams_groups import (
     ShareGroupDescription,
     ShareMemberDescription,
     ShareOffsets,
@@ -30,16 +40,6 @@ from barnabas.client.admin.other_groups import (
     StreamsSubtopology,
     StreamsTask,
     StreamsTopic,
-)
-from barnabas.client.admin.quorum import QuorumInfo, RaftVoterEndpoint, ReplicaState
-from barnabas.client.admin.reassignments import PartitionReassignment
-from barnabas.client.admin.results import FromBrokers, PartialFailureError, Results
-from barnabas.client.admin.scram import (
-    ScramAlteration,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialDeletion,
-    UserScramCredentialUpsertion,
 )
 from barnabas.client.admin.topic_descriptions import TopicDescription, TopicPartitionInfo
 from barnabas.client.admin.topics import CreatedTopic, TopicKey, TopicListing

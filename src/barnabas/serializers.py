@@ -7,7 +7,7 @@ from barnabas import _lazily
 TYPE_CHECKING = False  # type checkers take it for typing's own
 
 if TYPE_CHECKING:
-    from barnabas.client.formats import (
+    from barnabas.client.format_serializers import (
         AvroDeserializer,
         AvroSerializer,
         MsgpackDeserializer,
@@ -70,7 +70,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "barnabas.client.formats": (
+    "barnabas.client.format_serializers": (
         "AvroDeserializer AvroSerializer MsgpackDeserializer MsgpackSerializer ProtobufDeserializer ProtobufSerializer"
     ),
     "barnabas.client.serializers": (

@@ -9,7 +9,7 @@ import pytest
 from barnabas import AdminClient, NewTopic, Producer, TopicPartition
 from barnabas.client.admin.configs import ConfigResource
 from barnabas.client.admin.new_topic import NewPartitions
-from barnabas.client.admin.offsets import OffsetSpec
+from barnabas.client.admin.partition_offsets import OffsetSpec
 from barnabas.client.consumer.offsets import OffsetAndMetadata
 from barnabas.errors import (
     GroupIdNotFoundError,

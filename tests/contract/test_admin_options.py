@@ -10,7 +10,7 @@ from barnabas import AdminClient, Consumer, Producer, TopicPartition
 from barnabas.client.admin.cluster import FeatureUpdate
 from barnabas.client.admin.configs import AlterConfigOp, ConfigResource
 from barnabas.client.admin.new_topic import NewPartitions
-from barnabas.client.admin.offsets import OffsetSpec
+from barnabas.client.admin.partition_offsets import OffsetSpec
 from barnabas.client.consumer.offsets import OffsetAndMetadata
 from barnabas.errors import InvalidReplicaAssignmentError, KafkaTimeoutError
 from barnabas.protocol.kinds import OpType, UpgradeType

@@ -12,7 +12,7 @@ import pytest
 
 from barnabas import AdminClient, Broker, Consumer, NewTopic
 from barnabas.client.admin.cluster import FeatureUpdate
-from barnabas.client.admin.offsets import OffsetSpec
+from barnabas.client.admin.partition_offsets import OffsetSpec
 from barnabas.protocol.kinds import UpgradeType
 from barnabas.protocol.topic_partition import TopicPartition
 from tests.peers import apache_kafka

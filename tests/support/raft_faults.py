@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.raft import epoch_states, fetch_server, log_fetcher
+from barnabas.broker.raft import epoch_states, fetch_server
+from barnabas.broker.raft import follower_fetcher as log_fetcher
+from barnabas.broker.raft.control_record_state_machine import PartitionState
 from barnabas.broker.raft.epoch_states import EpochElection, UnattachedState
+from barnabas.broker.raft.follower_fetcher import LogFetcher
 from barnabas.broker.raft.leader_state import LeaderState
-from barnabas.broker.raft.log_fetcher import LogFetcher
 from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
-from barnabas.broker.raft.partition_state import PartitionState
 from barnabas.broker.raft.quorum_state import QuorumState
 from barnabas.broker.raft.replica import Replica
 from barnabas.broker.raft.replicated_log import Divergence

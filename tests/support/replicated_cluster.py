@@ -27,7 +27,7 @@ from barnabas.broker.metadata.partition_registration import PartitionRegistratio
 from barnabas.broker.replica_manager import Cluster
 from barnabas.broker.replication.partition_state import LeaderAndIsr
 from barnabas.broker.replication.replica_fetcher import FetcherSettings, ReplicaFetcher
-from barnabas.broker.replication.replica_fetchers import ReplicaFetchers
+from barnabas.broker.replication.replica_fetcher_manager import ReplicaFetchers
 from barnabas.broker.replication.replica_logs import ReplicaLogs
 from barnabas.protocol.message import Message
 from barnabas.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.network.statistic import MetricConfig, Statistic
+from barnabas.network.sampled_stat import MetricConfig, Statistic
 
 LINES = (Path(__file__).parent / "data" / "sampled-statistics.jsonl").read_text(encoding="utf-8").splitlines()
 CASES = [json.loads(line) for line in LINES]

@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 
 from barnabas.aio.environment import LoopEnvironment
-from barnabas.aio.loop_use import LoopUse
 from barnabas.aio.loop_waiter import LoopWaiter
+from barnabas.aio.single_loop_use import LoopUse
 from barnabas.client.arguments import INT32, as_integer, as_partition, as_partitions, as_seconds
 from barnabas.client.consumer import auto_offset_reset_strategy as reset
 from barnabas.client.consumer.consumer_arguments import as_offsets, as_operation

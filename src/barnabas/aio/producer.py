@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from barnabas.aio.buffer_pool import WaitingTask
 from barnabas.aio.callback_tasks import CallbackTasks
 from barnabas.aio.environment import LoopEnvironment
-from barnabas.aio.producer_ending import ProducerEnding
+from barnabas.aio.producer_close import ProducerEnding
 from barnabas.aio.producer_waits import LoopWaits
 from barnabas.aio.transaction import Transaction
 from barnabas.client.producer import arguments

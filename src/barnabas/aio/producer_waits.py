@@ -7,7 +7,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
-from barnabas.aio.producer_ending import ProducerEnding
+from barnabas.aio.producer_close import ProducerEnding
 from barnabas.client.producer.produce_request_result import Completer
 from barnabas.client.steps import Steps
 

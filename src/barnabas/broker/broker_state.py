@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from barnabas.broker.acl import AUTHORIZED_OPERATIONS
 from barnabas.broker.fetch_session import FetchSessionCache
 from barnabas.broker.piecewise import PiecewiseResponses, ResponseRoom
 from barnabas.broker.purgatory import DelayedOperation, Purgatory
+from barnabas.broker.security.authorized_operations import AUTHORIZED_OPERATIONS
 
 if TYPE_CHECKING:
     import random
 
     from barnabas.broker.client_metrics.client_metrics_manager import ClientMetricsManager
-    from barnabas.broker.client_quotas import ClientQuotas
+    from barnabas.broker.client_quota_manager import ClientQuotas
     from barnabas.broker.config import BrokerConfig
-    from barnabas.broker.config_admin import ConfigAdmin
+    from barnabas.broker.config_admin_manager import ConfigAdmin
     from barnabas.broker.groups.group_coordinator import GroupCoordinator
     from barnabas.broker.loggers import Loggers
     from barnabas.broker.membership.cluster_member import ClusterMember
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata, Done
-    from barnabas.broker.metadata.cluster_view import ClusterView
+    from barnabas.broker.metadata.metadata_cache import ClusterView
     from barnabas.broker.replica_manager import ReplicaManager
     from barnabas.broker.request_context import RequestContext
     from barnabas.broker.security.authorization import Authorization

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from barnabas.broker.groups.settings import check_group_settings
+from barnabas.broker.groups.group_coordinator_config import check_group_settings
 from barnabas.broker.listener_config import ListenerConfig, Override, parse_overrides, taken_out
 from barnabas.broker.replication.replica_selector import RACK_AWARE
 from barnabas.config.config import Config

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from barnabas.broker.dynamic_config import DYNAMIC
-from barnabas.broker.group_configs import GROUP_SETTINGS
+from barnabas.broker.dynamic_broker_config import DYNAMIC
+from barnabas.broker.group_config import GROUP_SETTINGS
 from barnabas.broker.topic_admin import text_of
-from barnabas.config.definitions import OUR_SETTINGS, ConfigKey, definitions
+from barnabas.config.config_def import OUR_SETTINGS, ConfigKey, definitions
 from barnabas.config.topic_defaults import TOPIC_SYNONYMS
 from barnabas.protocol.kinds import ConfigSource, ConfigType
 

@@ -7,16 +7,16 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas.broker.broker_state import BrokerState
-from barnabas.broker.client_quotas import ClientQuotas
+from barnabas.broker.client_quota_manager import ClientQuotas
 from barnabas.broker.coordinator.internal_topic import InternalTopic
 from barnabas.broker.coordinator.lazy_coordinator import LazyCoordinator
-from barnabas.broker.dynamic_config import DynamicBrokerConfig
-from barnabas.broker.log.checkpoints import Owner
+from barnabas.broker.dynamic_broker_config import DynamicBrokerConfig
+from barnabas.broker.log.checkpoint_files import Owner
 from barnabas.broker.log.log_directories import LogDirectories, Logs
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.loggers import Loggers
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, ClusterMetadata
-from barnabas.broker.metadata.cluster_view import ImageView, SoleBroker
+from barnabas.broker.metadata.metadata_cache import ImageView, SoleBroker
 from barnabas.broker.replica_manager import ReplicaManager
 from barnabas.broker.request_dispatcher import RequestDispatcher
 from barnabas.broker.request_log import RequestLog
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     import random
 
     from barnabas.broker.config import BrokerConfig
-    from barnabas.broker.config_admin import ConfigAdmin
+    from barnabas.broker.config_admin_manager import ConfigAdmin
     from barnabas.broker.groups.group_coordinator import GroupCoordinator
     from barnabas.broker.instant import Instant
     from barnabas.broker.log.filesystem import FileSystem
     from barnabas.broker.membership.cluster_member import ClusterMember
-    from barnabas.broker.metadata.cluster_view import ClusterView
+    from barnabas.broker.metadata.metadata_cache import ClusterView
     from barnabas.broker.metadata.metadata_store import MetadataStore
     from barnabas.broker.security.authorization import Authorization
     from barnabas.broker.security.scram_sasl_server import FindUser
@@ -234,7 +234,7 @@ class BrokerNode:
         return make_authorization(self.config, self.metadata)
 
     def _make_config_admin(self) -> ConfigAdmin:
-        from barnabas.broker.config_admin import ConfigAdmin
+        from barnabas.broker.config_admin_manager import ConfigAdmin
 
         member = self.state.member
         write = None if member is None else member.control.write_settings

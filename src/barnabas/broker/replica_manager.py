@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from barnabas.broker.purgatory import Purgatory
     from barnabas.broker.replication.partition_state import AlterPartitionManager, Brokers, PendingPartitionChange
     from barnabas.broker.replication.replica import FollowerFetch
-    from barnabas.broker.replication.replica_fetchers import ReplicaFetchers
+    from barnabas.broker.replication.replica_fetcher_manager import ReplicaFetchers
     from barnabas.broker.replication.replication_quota import ReplicationQuota
     from barnabas.protocol.buffer import Buffer
     from barnabas.protocol.message import Message

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
-from barnabas.broker.client_quotas import REQUEST
+from barnabas.broker.client_quota_manager import REQUEST
 from barnabas.broker.coordinator.committed_answers import with_commits
 from barnabas.broker.handlers.registry import SERVED, handler_for, shortcut_for
 from barnabas.broker.network.request_channel import RequestChannel

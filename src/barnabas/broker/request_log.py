@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from barnabas.broker.loggers import REQUEST_LOGGER
-from barnabas.config.definitions import definitions
+from barnabas.config.config_def import definitions
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.kinds import ConfigResourceType
 

@@ -57,7 +57,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong in one line, with what was probably meant, and end with code 2."""
-        from barnabas.cli.habits import equivalent
+        from barnabas.cli.kafka_script_options import equivalent
         from barnabas.cli.output import printable
 
         command = Parser.given[0] if Parser.given else ""

@@ -169,7 +169,7 @@ def _values(action: argparse.Action | None, words: list[str]) -> Iterable[str]:
         return list(action.choices)
     section = _sections(words).get(action.option_strings[0] if action.option_strings else action.dest)
     if section is not None:
-        from barnabas.config.definitions import definitions
+        from barnabas.config.config_def import definitions
 
         equals = "" if action.metavar == "SETTING" else "="
         return [f"{name}{equals}" for name in sorted(definitions(section).keys)]

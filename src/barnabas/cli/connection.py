@@ -38,7 +38,7 @@ def client_settings(args: Namespace, section: str, defaults: Mapping[str, Any] |
 
     `defaults` for the others.
     """
-    from barnabas.config.definitions import canonical_name
+    from barnabas.config.config_def import canonical_name
 
     settings: dict[str, Any] = _of_section(_from_file(args), section)
     settings.update({canonical_name(name): value for name, value in named_values(args.settings, "-X").items()})
@@ -58,7 +58,7 @@ def _of_section(settings: dict[str, str], section: str) -> dict[str, Any]:
     """One file serves all clients: what only others know is left out, what none knows is for the client to refuse."""
     if not settings:
         return {}
-    from barnabas.config.definitions import definitions
+    from barnabas.config.config_def import definitions
 
     others = {"producer", "consumer", "admin"} - {section}
     known_elsewhere = {name for other in others for name in definitions(other).keys} - definitions(section).keys.keys()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.arguments import add_command, add_connection, partition_numbers, positive
 from barnabas.cli.record_format import ENCODINGS, FORMS
-from barnabas.client.positions import BEGINNING, END, Position, parse_position
+from barnabas.client.position_syntax import BEGINNING, END, Position, parse_position
 from barnabas.clock import wall_clock_ms
 from barnabas.errors import IllegalArgumentError
 

@@ -10,7 +10,7 @@ from barnabas.cli.output import note
 from barnabas.cli.signals import StopSignals
 from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener
 from barnabas.client.consumer.offsets import OffsetAndMetadata
-from barnabas.client.positions import OFFSET, TIME, Position, Range, resolve
+from barnabas.client.position_syntax import OFFSET, TIME, Position, Range, resolve
 from barnabas.errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError, WakeupError
 from barnabas.protocol.topic_partition import TopicPartition
 

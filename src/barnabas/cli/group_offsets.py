@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from barnabas.cli.arguments import add_command, add_connection, not_negative, partition_numbers
 from barnabas.cli.connection import admin_client
 from barnabas.cli.output import note, print_rows, report_failures
-from barnabas.client.positions import BEGINNING, END, OFFSET, TIME, Position, Range, parse_time
+from barnabas.client.position_syntax import BEGINNING, END, OFFSET, TIME, Position, Range, parse_time
 from barnabas.clock import wall_clock_ms
 from barnabas.errors import GroupNotEmptyError, IllegalArgumentError, KafkaError, UnknownTopicOrPartitionError
 

@@ -61,7 +61,7 @@ def _filesystem() -> OsFileSystem:
 
 
 def _list(args: Namespace) -> int:
-    from barnabas.broker.log.checkpoints import META_PROPERTIES, read_meta_properties
+    from barnabas.broker.log.checkpoint_files import META_PROPERTIES, read_meta_properties
     from barnabas.broker.log.log_file_utils import parse_directory_name
 
     filesystem = _filesystem()

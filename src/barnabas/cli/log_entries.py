@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Any, NamedTuple
 
-from barnabas.broker.log.checkpoints import encode_uuid, read_partition_metadata
+from barnabas.broker.log.checkpoint_files import encode_uuid, read_partition_metadata
 from barnabas.broker.log.file_records import CorruptSegmentError, FileRecords
 from barnabas.broker.log.leader_epoch_file_cache import LeaderEpochFileCache
 from barnabas.broker.log.log_file_utils import offset_from_file_name

@@ -135,7 +135,7 @@ def _parse(module: Any, arguments: list[str]) -> Any:
 def _unknown(command: str) -> int:
     import difflib
 
-    from barnabas.cli.habits import equivalent
+    from barnabas.cli.kafka_script_options import equivalent
 
     meant = equivalent("", [command], set())
     if meant is not None:

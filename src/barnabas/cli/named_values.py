@@ -21,6 +21,6 @@ def named_values(assignments: list[str], option: str, example: str = "client.id=
 
 
 def _is_setting(text: str) -> bool:
-    from barnabas.config.definitions import SECTIONS, definitions
+    from barnabas.config.config_def import SECTIONS, definitions
 
     return any(text in definitions(section).keys for section in SECTIONS)

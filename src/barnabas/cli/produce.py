@@ -10,7 +10,7 @@ from barnabas.cli.arguments import add_command, add_connection, not_negative, un
 from barnabas.cli.lines import Lines
 from barnabas.cli.output import note
 from barnabas.cli.signals import StopSignals
-from barnabas.client.positions import parse_time
+from barnabas.client.position_syntax import parse_time
 from barnabas.clock import wall_clock_ms
 from barnabas.errors import (
     IllegalArgumentError,

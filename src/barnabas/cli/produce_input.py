@@ -7,7 +7,7 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from barnabas.client.positions import parse_time
+from barnabas.client.position_syntax import parse_time
 from barnabas.errors import SerializationError
 
 

@@ -57,7 +57,7 @@ def run_lag(args: Namespace) -> int:
 
 
 def _rows(args: Namespace, sources: list[SourcePosition]) -> list[dict[str, Any]]:
-    from barnabas.client.admin.offsets import OffsetSpec
+    from barnabas.client.admin.partition_offsets import OffsetSpec
     from barnabas.protocol.topic_partition import TopicPartition
 
     partitions = {partition for each in sources for partition in {**each.position, **(each.planned or {})}}

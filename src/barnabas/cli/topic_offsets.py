@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.cli.arguments import add_command, add_connection, partition_numbers
 from barnabas.cli.connection import admin_client
 from barnabas.cli.output import print_rows, report_failures, time_text
-from barnabas.client.positions import TIME, Position, Range, parse_position, resolve
+from barnabas.client.position_syntax import TIME, Position, Range, parse_position, resolve
 from barnabas.clock import wall_clock_ms
 from barnabas.errors import KafkaError
 
@@ -45,7 +45,7 @@ def bounds_of(admin: AdminClient, description: TopicDescription) -> dict[int, Ra
 
 def partition_bounds(admin: AdminClient, partitions: list[TopicPartition]) -> dict[TopicPartition, Range]:
     """First and end offset of partitions; those that could not be asked are left out."""
-    from barnabas.client.admin.offsets import OffsetSpec
+    from barnabas.client.admin.partition_offsets import OffsetSpec
 
     if not partitions:
         return {}

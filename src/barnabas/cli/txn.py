@@ -9,7 +9,7 @@ from barnabas.cli.arguments import add_command, add_connection, not_negative
 from barnabas.cli.connection import admin_client
 from barnabas.cli.hanging_transactions import OpenTransaction, all_partitions, find_hanging, producer_rows
 from barnabas.cli.output import print_json, print_rows, print_table, printable, report_failures, time_text
-from barnabas.client.positions import parse_duration
+from barnabas.client.position_syntax import parse_duration
 from barnabas.clock import wall_clock_ms
 from barnabas.errors import IllegalArgumentError
 

@@ -14,9 +14,9 @@ from barnabas.network.connection_settings import ConnectionSettings
 from barnabas.network.exponential_backoff import RandomSource
 from barnabas.network.network_client import NetworkClient
 from barnabas.network.network_metrics import NetworkMetrics
+from barnabas.network.sampled_stat import MetricConfig
 from barnabas.network.selectable import Selectable
 from barnabas.network.selector import Selector
-from barnabas.network.statistic import MetricConfig
 
 if TYPE_CHECKING:
     from barnabas.network.security.channel_builder import ChannelBuilder

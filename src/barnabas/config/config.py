@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
-from barnabas.config.definitions import ConfigDef, canonical_name, definitions
+from barnabas.config.config_def import ConfigDef, canonical_name, definitions
 from barnabas.config.support import IGNORED, SUPPORTED, WHOLE_PREFIXES, gone_since_kafka_4, subject_of
 from barnabas.config.values import Resolved, shown
 from barnabas.errors import ConfigError

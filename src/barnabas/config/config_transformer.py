@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from barnabas.config.config_def import canonical_name
 from barnabas.config.config_providers import Provider, create_provider
-from barnabas.config.definitions import canonical_name
 from barnabas.config.values import PARSERS, Resolved
 from barnabas.errors import ConfigError
 

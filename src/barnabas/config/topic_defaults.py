@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from barnabas.config.config import Config
-from barnabas.config.definitions import definitions
+from barnabas.config.config_def import definitions
 
 _HOUR = 3_600_000
 _MINUTE = 60_000

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from barnabas.client.positions import parse_time
+from barnabas.client.position_syntax import parse_time
 from barnabas.errors import IllegalArgumentError
 
 if TYPE_CHECKING:

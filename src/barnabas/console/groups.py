@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypedDict
 
 from barnabas.admin import OffsetSpec
-from barnabas.client.positions import BEGINNING, END, TIME, Range, parse_position, resolve
+from barnabas.client.position_syntax import BEGINNING, END, TIME, Range, parse_position, resolve
 from barnabas.errors import GroupNotEmptyError, IllegalArgumentError
 from barnabas.protocol.topic_partition import TopicPartition
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
-from barnabas.client.positions import TIME, Range, parse_position, resolve
+from barnabas.client.position_syntax import TIME, Range, parse_position, resolve
 from barnabas.console.decoders import Shown
 from barnabas.console.filters import parse_filter
 from barnabas.console.live import encoded

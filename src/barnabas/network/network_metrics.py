@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from barnabas.network.metric_group import MetricGroup, node_tags
-from barnabas.network.statistic import DEFAULT, MetricConfig, Reading, Statistic
+from barnabas.network.sampled_stat import DEFAULT, MetricConfig, Reading, Statistic
 
 if TYPE_CHECKING:
     from barnabas.network.selectable import Authentication

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from barnabas.config.definitions import definitions
+from barnabas.config.config_def import definitions
 from barnabas.config.values import shown
 
 _HIDDEN = "[hidden]"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from barnabas.client.admin.admin_client import AdminClient
-from barnabas.client.admin.offsets import OffsetSpec
-from barnabas.config.definitions import known_to
+from barnabas.client.admin.partition_offsets import OffsetSpec
+from barnabas.config.config_def import known_to
 from barnabas.errors import RetriableError, UnknownTopicOrPartitionError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.errors import OptionError

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from barnabas.config.definitions import definitions
+from barnabas.config.config_def import definitions
 from barnabas.errors import ConfigError
 from barnabas.spark.client_settings import ClientSettings
 from barnabas.spark.co_partitions import CoPartitions, parse_co_partitions

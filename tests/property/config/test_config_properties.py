@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.config.definitions import SECTIONS, ConfigKey, definitions
+from barnabas.config.config_def import SECTIONS, ConfigKey, definitions
 from barnabas.config.properties_file import parse_properties
 from barnabas.errors import ConfigError
 

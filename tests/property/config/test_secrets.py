@@ -10,7 +10,7 @@ from barnabas.client.bootstrap import bootstrap_nodes
 from barnabas.client.client_utils import channel_builder
 from barnabas.config.client_config import ClientConfig
 from barnabas.config.config import Config
-from barnabas.config.definitions import SECTIONS, ConfigKey, definitions
+from barnabas.config.config_def import SECTIONS, ConfigKey, definitions
 from barnabas.errors import ConfigError
 from barnabas.network.security.channel_builder import create_channel_builder
 

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.network.security.assertion import (
+from barnabas.network.security.cached_file import CachedFile
+from barnabas.network.security.jwt_assertion import (
     AssertionTemplate,
     DefaultAssertionCreator,
     DynamicClaims,
     assertion_template,
     private_key,
 )
-from barnabas.network.security.cached_file import CachedFile
 from barnabas.network.security.oauth_bearer_token import serialized_jwt
 from tests.support.token_endpoint import ec_key, pem
 

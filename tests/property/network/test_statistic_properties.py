@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.network import statistic
-from barnabas.network.statistic import MetricConfig, Reading, Statistic
+from barnabas.network import sampled_stat as statistic
+from barnabas.network.sampled_stat import MetricConfig, Reading, Statistic
 from tests.support.line_scheduler import LineScheduler, turns
 
 # In eighths of a second, which are exact.

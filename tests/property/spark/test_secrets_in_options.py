@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from barnabas.config.definitions import SECTIONS, definitions
+from barnabas.config.config_def import SECTIONS, definitions
 from barnabas.errors import KafkaError
 from barnabas.spark.batch_reader import KafkaBatchReader
 from barnabas.spark.data_source import BarnabasDataSource

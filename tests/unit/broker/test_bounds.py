@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from barnabas import errors
-from barnabas.broker import client_quotas, request_dispatcher
+from barnabas.broker import client_quota_manager as client_quotas
+from barnabas.broker import request_dispatcher
 from barnabas.broker.groups import group_store
 from barnabas.broker.groups.classic import joining
 from barnabas.broker.handlers import fetch as fetch_handler

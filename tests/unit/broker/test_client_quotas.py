@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas import errors
-from barnabas.broker.client_quotas import Rate, TokenBucket
+from barnabas.broker.client_quota_manager import Rate, TokenBucket
 from barnabas.protocol.messages.alter_client_quotas_request import (
     AlterClientQuotasRequest,
     EntityData,

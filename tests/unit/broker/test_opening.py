@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from barnabas import errors
-from barnabas.broker.opening import OPEN_AT_ONCE
+from barnabas.broker.log_opening import OPEN_AT_ONCE
 from barnabas.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.messages.metadata_request import MetadataRequest
 from barnabas.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -8,7 +8,7 @@ import pytest
 
 from barnabas import errors
 from barnabas.broker.config import BrokerConfig
-from barnabas.broker.metadata.cluster_view import BrokerNode
+from barnabas.broker.metadata.metadata_cache import BrokerNode
 from barnabas.broker.replication.replica_selector import RACK_AWARE
 from barnabas.errors import ConfigError
 from tests.support.core_broker import CoreBroker, fetch

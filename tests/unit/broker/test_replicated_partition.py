@@ -16,7 +16,7 @@ from barnabas.broker.replication.partition_state import (
     PendingExpandIsr,
     PendingShrinkIsr,
 )
-from barnabas.broker.replication.replica_fetchers import ReplicaFetchers
+from barnabas.broker.replication.replica_fetcher_manager import ReplicaFetchers
 from barnabas.protocol.messages.fetch_request import ReplicaState
 from barnabas.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from barnabas.protocol.topic_partition import TopicPartition

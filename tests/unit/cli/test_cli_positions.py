@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.cli.output import time_text
-from barnabas.client.positions import BEGINNING, END, OFFSET, TIME, Position, Range, parse_position, parse_time, resolve
+from barnabas.client.position_syntax import (
+    BEGINNING,
+    END,
+    OFFSET,
+    TIME,
+    Position,
+    Range,
+    parse_position,
+    parse_time,
+    resolve,
+)
 from barnabas.errors import IllegalArgumentError
 
 NOW = 1_700_000_000_000

@@ -19,7 +19,7 @@ import pytest
 from barnabas import Broker
 from barnabas.cli import main as cli
 from barnabas.cli.arguments import Parser
-from barnabas.cli.habits import EVERYWHERE, HABITS
+from barnabas.cli.kafka_script_options import EVERYWHERE, HABITS
 
 #: Values that few arguments can take.
 WRONG_VALUES = [

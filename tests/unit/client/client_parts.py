@@ -17,7 +17,7 @@ from barnabas.client.producer.buffer_pool import Waiter
 from barnabas.client.producer.producer_config import ProducerConfig
 from barnabas.client.producer.producer_parts import ProducerParts
 from barnabas.config.config import Config
-from barnabas.config.definitions import ConfigDef
+from barnabas.config.config_def import ConfigDef
 
 #: They hold all settings, used or not.
 _SETTINGS = (Config, ConfigDef)

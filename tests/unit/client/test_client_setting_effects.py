@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import barnabas.network.security
-from barnabas.config.definitions import definitions
+from barnabas.config.config_def import definitions
 from barnabas.config.support import SUPPORTED
-from barnabas.network.security.assertion import PREFIX as ASSERTION
+from barnabas.network.security.jwt_assertion import PREFIX as ASSERTION
 from tests.unit.client.client_parts import CLIENTS, leaves
 
 TESTS = Path(__file__).parents[2]

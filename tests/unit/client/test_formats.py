@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from google.protobuf import struct_pb2, timestamp_pb2
 
-from barnabas.client.formats import (
+from barnabas.client.format_serializers import (
     AvroDeserializer,
     AvroSerializer,
     MsgpackDeserializer,

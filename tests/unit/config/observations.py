@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 from zlib import crc32
 
-from barnabas.broker.client_quotas import PRODUCE
+from barnabas.broker.client_quota_manager import PRODUCE
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.network.connection_quotas import ConnectionQuotas
 from barnabas.protocol.message import Message

@@ -10,7 +10,7 @@ import pytest
 from barnabas.config import config as config_module
 from barnabas.config.client_config import ClientConfig
 from barnabas.config.config import Config
-from barnabas.config.definitions import OUR_SETTINGS, SECTIONS, definitions
+from barnabas.config.config_def import OUR_SETTINGS, SECTIONS, definitions
 from barnabas.config.support import IGNORED, SUPPORTED
 from barnabas.config.topic_defaults import TOPIC_SYNONYMS, topic_defaults
 from barnabas.config.values import Password

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.dynamic_config import DYNAMIC
+from barnabas.broker.dynamic_broker_config import DYNAMIC
 from barnabas.config.support import SUPPORTED
 from barnabas.config.topic_defaults import TOPIC_SYNONYMS
 from tests.support.core_broker import CoreBroker, create

@@ -161,7 +161,7 @@ def is_named(name: str) -> bool:
 
 
 _names: set[str] = set()
-_TABLES = {"config/support.py", "config/definitions.py", "config/topic_defaults.py", "broker/dynamic_config.py"}
+_TABLES = {"config/support.py", "config/config_def.py", "config/topic_defaults.py", "broker/dynamic_broker_config.py"}
 
 
 def _named() -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.config.definitions import SECTIONS, definitions
+from barnabas.config.config_def import SECTIONS, definitions
 from barnabas.config.support import SUPPORTED
 from tools import errors_table, settings_table
 

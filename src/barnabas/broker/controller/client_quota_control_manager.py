@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.client_quota_validation import check_quota_value, known_quotas, quota_entity
 from barnabas.broker.controller.controller_result import DONE, ControllerResult, Outcome, Records, check_size
 from barnabas.broker.metadata.metadata_records import ApiMessageAndVersion
-from barnabas.broker.quota_validation import check_quota_value, known_quotas, quota_entity
 from barnabas.protocol.messages.client_quota_record import ClientQuotaRecord, EntityData
 
 if TYPE_CHECKING:

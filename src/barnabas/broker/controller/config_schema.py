@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.topic_admin import text_of
-from barnabas.config.definitions import definitions
+from barnabas.config.config_def import definitions
 from barnabas.config.topic_defaults import TOPIC_SYNONYMS
 from barnabas.protocol.kinds import ConfigResourceType, ConfigSource
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.config_admin import check_client_metrics_configs
-from barnabas.broker.group_configs import check_group_configs
+from barnabas.broker.config_admin_manager import check_client_metrics_configs
+from barnabas.broker.group_config import check_group_configs
 from barnabas.broker.topic_admin import check_topic_configs, check_topic_name
-from barnabas.config.definitions import definitions
+from barnabas.config.config_def import definitions
 from barnabas.protocol.kinds import ConfigResourceType
 
 if TYPE_CHECKING:

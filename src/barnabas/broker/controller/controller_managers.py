@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.controller.acl_control_manager import AclControlManager
-from barnabas.broker.controller.alter_partition_manager import AlterPartitionManager
 from barnabas.broker.controller.client_quota_control_manager import ClientQuotaControlManager
 from barnabas.broker.controller.cluster_control_manager import ClusterControlManager
 from barnabas.broker.controller.config_schema import ConfigSchema
@@ -13,6 +12,7 @@ from barnabas.broker.controller.configuration_control_manager import Configurati
 from barnabas.broker.controller.configuration_validator import ConfigurationValidator
 from barnabas.broker.controller.delegation_token_control_manager import DelegationTokenControlManager, TokenSettings
 from barnabas.broker.controller.feature_control_manager import FeatureControlManager, Quorum
+from barnabas.broker.controller.isr_control_manager import AlterPartitionManager
 from barnabas.broker.controller.partition_changes import PartitionChanges
 from barnabas.broker.controller.producer_id_control_manager import ProducerIdControlManager
 from barnabas.broker.controller.reassignment_control_manager import ReassignmentControlManager

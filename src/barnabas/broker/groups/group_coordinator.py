@@ -26,12 +26,12 @@ from barnabas.broker.groups.classic_group import ClassicGroup
 from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.group import CONSUMER
 from barnabas.broker.groups.group_admin import GroupAdmin
+from barnabas.broker.groups.group_coordinator_config import GroupSettings, no_group_configs
 from barnabas.broker.groups.group_replay import GroupReplay
 from barnabas.broker.groups.group_store import GroupStore
-from barnabas.broker.groups.offsets.expiration import OffsetExpiration
+from barnabas.broker.groups.offsets.offset_expiration import OffsetExpiration
 from barnabas.broker.groups.offsets.offset_manager import OffsetManager
-from barnabas.broker.groups.offsets.store import OffsetStore
-from barnabas.broker.groups.settings import GroupSettings, no_group_configs
+from barnabas.broker.groups.offsets.offset_store import OffsetStore
 from barnabas.broker.instant import Instant
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC
 from barnabas.protocol.messages.heartbeat_response import HeartbeatResponse

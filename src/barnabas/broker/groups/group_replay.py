@@ -8,7 +8,7 @@ from barnabas.broker.coordinator.partition_storage import StoredRecord
 from barnabas.broker.groups import coordinator_records as records
 from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.group_store import GroupStore
-from barnabas.broker.groups.offsets.store import OffsetStore
+from barnabas.broker.groups.offsets.offset_store import OffsetStore
 
 _CONSUMER_GROUP_METADATA = 3
 _CONSUMER_GROUP_RECORDS = frozenset((_CONSUMER_GROUP_METADATA, 4, 5, 6, 7, 8, 16))

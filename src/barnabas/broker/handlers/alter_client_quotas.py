@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.quota_validation import check_quota_value, known_quotas, quota_entity
+from barnabas.broker.client_quota_validation import check_quota_value, known_quotas, quota_entity
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.alter_client_quotas_response import (
     AlterClientQuotasResponse,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.config_admin import Planned, altered
+from barnabas.broker.config_admin_manager import Planned, altered
 from barnabas.broker.piecewise import ArrayField, PiecewiseResponse
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse

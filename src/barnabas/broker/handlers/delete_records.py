@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.delayed_delete_records import DelayedDeleteRecords, DeletedRecords
-from barnabas.broker.opening import when_open
+from barnabas.broker.log_opening import when_open
 from barnabas.broker.piecewise import (
     PIECE,
     ArrayField,

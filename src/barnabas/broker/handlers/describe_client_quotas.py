@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.client_quotas import CLIENT_ID, IP, USER
+from barnabas.broker.client_quota_manager import CLIENT_ID, IP, USER
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.describe_client_quotas_response import (
     DescribeClientQuotasResponse,

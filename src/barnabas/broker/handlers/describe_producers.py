@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from barnabas import errors
-from barnabas.broker.opening import when_open
+from barnabas.broker.log_opening import when_open
 from barnabas.broker.piecewise import ArrayField, LazyList, PiecewiseResponse, answer_in_pieces, in_pieces
 from barnabas.broker.topic_admin import check_topic_name
 from barnabas.protocol.kinds import AclOperation, ResourceType

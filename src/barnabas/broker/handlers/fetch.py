@@ -13,7 +13,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, cast
 
 from barnabas import errors
-from barnabas.broker.client_quotas import FETCH
+from barnabas.broker.client_quota_manager import FETCH
 from barnabas.broker.cold_fetch import ColdFetch
 from barnabas.broker.delayed_fetch import (
     DelayedFetch,
@@ -26,7 +26,7 @@ from barnabas.broker.delayed_fetch import (
 )
 from barnabas.broker.fetch_session import FetchKey, FetchSession, FetchTarget
 from barnabas.broker.log.unified_log import LOG_END
-from barnabas.broker.opening import when_open
+from barnabas.broker.log_opening import when_open
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.broker.replication.replica_selector import LEADER, RackAwareReplicaSelector
 from barnabas.protocol.codec import MAX_ELEMENTS

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.coordinator.partitioner import partition_for
+from barnabas.broker.coordinator.coordinator_partition import partition_for
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.broker.piecewise import Pieces, PiecewiseResponse
 from barnabas.protocol.kinds import AclOperation, CoordinatorType, ResourceType

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.cold_search import bring_in_search
 from barnabas.broker.log.unified_log import LOG_END
-from barnabas.broker.opening import when_open
+from barnabas.broker.log_opening import when_open
 from barnabas.broker.piecewise import ArrayField, Pieces, PiecewiseResponse, Steps, parts_of, pieces_of
 from barnabas.protocol.kinds import AclOperation, ResourceType, isolation_level
 from barnabas.protocol.messages.list_offsets_response import (

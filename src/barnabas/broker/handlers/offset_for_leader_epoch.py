@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.opening import when_open
+from barnabas.broker.log_opening import when_open
 from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces, parts_of
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.offset_for_leader_epoch_response import (

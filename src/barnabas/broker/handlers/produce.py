@@ -12,10 +12,10 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.client_quotas import PRODUCE
+from barnabas.broker.client_quota_manager import PRODUCE
 from barnabas.broker.delayed_produce import DelayedProduce, Uncommitted, is_done
+from barnabas.broker.log_opening import open_then, unopened
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
-from barnabas.broker.opening import open_then, unopened
 from barnabas.broker.request_context import CloseConnection
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.produce_response import (
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from barnabas.broker.broker_state import BrokerState
-    from barnabas.broker.opening import Name
+    from barnabas.broker.log_opening import Name
     from barnabas.broker.partition import Partition
     from barnabas.broker.purgatory import DelayedOperation
     from barnabas.broker.request_context import RequestContext

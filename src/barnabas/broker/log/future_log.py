@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.log.checkpoints import PARTITION_METADATA, write_partition_metadata
+from barnabas.broker.log.checkpoint_files import PARTITION_METADATA, write_partition_metadata
 from barnabas.broker.log.cold_range import cold_ranges
 from barnabas.broker.log.log_config import LONG_MAX
 from barnabas.broker.log.truncation import truncate_fully_and_start_at

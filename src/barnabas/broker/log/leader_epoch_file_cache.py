@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Lock
 from typing import NamedTuple
 
-from barnabas.broker.log.checkpoints import encode_checkpoint, read_checkpoint
+from barnabas.broker.log.checkpoint_files import encode_checkpoint, read_checkpoint
 from barnabas.broker.log.filesystem import FileSystem, Sync
 
 UNDEFINED_EPOCH = -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from barnabas.broker.log.checkpoints import CorruptCheckpointError, OffsetCheckpointFile
+from barnabas.broker.log.checkpoint_files import CorruptCheckpointError, OffsetCheckpointFile
 from barnabas.broker.log.log_to_clean import LogToClean, log_to_clean
 from barnabas.errors import KafkaStorageError
 

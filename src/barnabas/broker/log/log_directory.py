@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.broker.log.checkpoints import (
+from barnabas.broker.log.checkpoint_files import (
     CLEAN_SHUTDOWN_FILE,
     LOCK_FILE,
     META_PROPERTIES,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, TypeVar
 
-from barnabas.broker.log.checkpoints import (
+from barnabas.broker.log.checkpoint_files import (
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
     CorruptCheckpointError,

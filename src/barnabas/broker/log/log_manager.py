@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.broker.log.background_work import BackgroundWork
-from barnabas.broker.log.checkpoints import PARTITION_METADATA, write_partition_metadata
+from barnabas.broker.log.checkpoint_files import PARTITION_METADATA, write_partition_metadata
 from barnabas.broker.log.deleted_logs import DeletedLogs
 from barnabas.broker.log.filesystem import FileSystem
 from barnabas.broker.log.log_cleaner import LogCleaner

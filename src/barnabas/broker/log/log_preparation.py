@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.broker.log.checkpoints import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, write_partition_metadata
+from barnabas.broker.log.checkpoint_files import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, write_partition_metadata
 from barnabas.broker.log.log_file_utils import (
     INDEX_FILE_SUFFIX,
     LOG_FILE_SUFFIX,

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from barnabas.broker.membership.alter_partitions import AlterPartitions
-from barnabas.broker.membership.cluster_markers import BrokerMarkers, ClusterMarkers
+from barnabas.broker.membership.alter_partition_manager import AlterPartitions
+from barnabas.broker.membership.auto_topic_creation_manager import TopicCreation
+from barnabas.broker.membership.broker_metadata_publisher import ImagePublisher, Roles
 from barnabas.broker.membership.controller_producer_ids import ControllerProducerIds
-from barnabas.broker.membership.controller_requests import ControllerRequests
+from barnabas.broker.membership.coordinator_elections import CoordinatorElections, coordinators_of
 from barnabas.broker.membership.directory_assignments import DirectoryAssignments
-from barnabas.broker.membership.elections import CoordinatorElections, coordinators_of
-from barnabas.broker.membership.image_publisher import ImagePublisher, Roles
 from barnabas.broker.membership.leader_requests import LeaderRequests
-from barnabas.broker.membership.topic_creation import TopicCreation
+from barnabas.broker.membership.node_to_controller_channel import ControllerRequests
+from barnabas.broker.membership.transaction_marker_channels import BrokerMarkers, ClusterMarkers
 from barnabas.broker.membership.transaction_verification import (
     BrokerVerifications,
     TransactionVerification,
@@ -21,7 +21,7 @@ from barnabas.broker.membership.transaction_verification import (
 )
 from barnabas.broker.replica_manager import Cluster
 from barnabas.broker.replication.replica_fetcher import FetcherSettings, ReplicaFetcher
-from barnabas.broker.replication.replica_fetchers import ReplicaFetchers
+from barnabas.broker.replication.replica_fetcher_manager import ReplicaFetchers
 from barnabas.broker.replication.replica_logs import ReplicaLogs
 from barnabas.broker.replication.replication_quota import FOLLOWER, LEADER, ReplicationQuota
 from barnabas.broker.requester import Requester

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from barnabas.broker.config_admin import WriteSettings
+    from barnabas.broker.config_admin_manager import WriteSettings
     from barnabas.broker.handlers.registry import Handler
     from barnabas.broker.membership.broker_lifecycle import LifecycleState
     from barnabas.broker.membership.cluster_member import ClusterMember

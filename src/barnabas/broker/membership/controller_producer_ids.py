@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.membership.controller_requests import ControllerRequest
+from barnabas.broker.membership.node_to_controller_channel import ControllerRequest
 from barnabas.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from barnabas.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from barnabas.broker.instant import Instant
-    from barnabas.broker.membership.controller_requests import ControllerRequests
+    from barnabas.broker.membership.node_to_controller_channel import ControllerRequests
     from barnabas.protocol.message import Message
 
 _NONE = range(0)

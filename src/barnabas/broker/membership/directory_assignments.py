@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.membership.controller_requests import ControllerRequest
-from barnabas.broker.membership.image_publisher import changed_replicas
+from barnabas.broker.membership.broker_metadata_publisher import changed_replicas
+from barnabas.broker.membership.node_to_controller_channel import ControllerRequest
 from barnabas.protocol.messages.assign_replicas_to_dirs_request import (
     AssignReplicasToDirsRequest,
     DirectoryData,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from barnabas.broker.instant import Instant
-    from barnabas.broker.membership.controller_requests import ControllerRequests
+    from barnabas.broker.membership.node_to_controller_channel import ControllerRequests
     from barnabas.broker.metadata.metadata_image import MetadataImage
     from barnabas.broker.metadata.partition_registration import PartitionRegistration
     from barnabas.protocol.message import Message

@@ -6,7 +6,7 @@ import ipaddress
 from typing import TYPE_CHECKING, Any
 
 from barnabas import errors
-from barnabas.broker.membership.controller_requests import ControllerRequest
+from barnabas.broker.membership.node_to_controller_channel import ControllerRequest
 from barnabas.broker.membership.refusals import refused
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.broker.security.delegation_tokens import may_ask
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.handlers.registry import Handler
     from barnabas.broker.instant import Instant
-    from barnabas.broker.membership.controller_requests import ControllerRequests
+    from barnabas.broker.membership.node_to_controller_channel import ControllerRequests
     from barnabas.broker.request_context import Connection, RequestContext
     from barnabas.protocol.message import Message
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from barnabas.broker.membership.broker_lifecycle import NO_EPOCH, BrokerLifecycle, Identity, LifecycleState
 from barnabas.broker.membership.forwarding import OF_CLUSTERS, Forwarding
 from barnabas.broker.metadata.image_store import ImageStore
+from barnabas.broker.raft.broker_observer import MetadataLogObserver
 from barnabas.broker.raft.metadata_loader import MetadataLoader
-from barnabas.broker.raft.metadata_log_observer import MetadataLogObserver
 from barnabas.protocol.api import stable_versions
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import random
 from typing import TYPE_CHECKING
 
 from barnabas.broker.config import SECURITY_PROTOCOLS
-from barnabas.broker.log.checkpoints import META_PROPERTIES, read_meta_properties
+from barnabas.broker.log.checkpoint_files import META_PROPERTIES, read_meta_properties
 from barnabas.broker.log.os_filesystem import OsFileSystem
 from barnabas.broker.membership.broker_lifecycle import LifecycleState
 from barnabas.broker.membership.cluster_member import ClusterMember

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas import errors
 from barnabas.broker.coordinator.committed_answers import ChainedOperation
-from barnabas.broker.coordinator.partitioner import partition_for
+from barnabas.broker.coordinator.coordinator_partition import partition_for
 from barnabas.broker.membership.broker_queue import BrokerQueue
 from barnabas.broker.metadata.cluster_metadata import TRANSACTION_STATE_TOPIC
 from barnabas.broker.purgatory import DelayedOperation

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.broker.client_quotas import Rate
+from barnabas.broker.client_quota_manager import Rate
 from barnabas.broker.config import parse_limits
 
 if TYPE_CHECKING:
-    from barnabas.broker.client_quotas import ClientQuotas
+    from barnabas.broker.client_quota_manager import ClientQuotas
     from barnabas.broker.config import BrokerConfig
 
 _MOST = "max.connections"

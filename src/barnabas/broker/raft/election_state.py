@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from barnabas.broker.log.checkpoints import decode_uuid, encode_uuid
+from barnabas.broker.log.checkpoint_files import decode_uuid, encode_uuid
 from barnabas.broker.raft.replica_key import ReplicaKey
 from barnabas.errors import KafkaStorageError
 from barnabas.protocol.message import ZERO_UUID

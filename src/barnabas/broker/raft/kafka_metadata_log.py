@@ -10,7 +10,7 @@ import re
 from logging import getLogger
 from typing import TYPE_CHECKING
 
-from barnabas.broker.log.checkpoints import (
+from barnabas.broker.log.checkpoint_files import (
     PARTITION_METADATA,
     CorruptCheckpointError,
     read_partition_metadata,

@@ -20,9 +20,9 @@ from barnabas.broker.raft.epoch_states import (
 )
 from barnabas.broker.raft.errors import NotLeaderError
 from barnabas.broker.raft.fetch_server import FetchServer
+from barnabas.broker.raft.follower_fetcher import LogFetcher
 from barnabas.broker.raft.leader_state import LeaderState
 from barnabas.broker.raft.listener_context import ListenerContext
-from barnabas.broker.raft.log_fetcher import LogFetcher
 from barnabas.broker.raft.replica import Replica
 from barnabas.broker.raft.replicated_log import validate_offset_and_epoch
 from barnabas.broker.raft.snapshots import RecordsSnapshotWriter

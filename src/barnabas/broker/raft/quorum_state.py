@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from random import Random
 
     from barnabas.broker.raft.batch_accumulator import BatchAccumulator
+    from barnabas.broker.raft.control_record_state_machine import PartitionState
     from barnabas.broker.raft.election_state import QuorumStateStore
     from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
-    from barnabas.broker.raft.partition_state import PartitionState
     from barnabas.broker.raft.raft_config import RaftConfig
     from barnabas.broker.raft.replica_key import ReplicaKey
     from barnabas.broker.raft.voter_set import Endpoints

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
 from barnabas.broker.raft.batch_accumulator import BatchAccumulator
+from barnabas.broker.raft.control_record_state_machine import PartitionState
 from barnabas.broker.raft.epoch_states import FollowerState, ProspectiveState
 from barnabas.broker.raft.leader_state import LeaderState
 from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
-from barnabas.broker.raft.partition_state import PartitionState
 from barnabas.broker.raft.quorum_state import QuorumState
 from barnabas.broker.raft.raft_messages import FetchRequest, FetchSnapshotRequest, Leadership
 from barnabas.broker.raft.request_manager import RequestManager

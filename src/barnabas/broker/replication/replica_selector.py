@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from barnabas.broker.metadata.cluster_view import ClusterView
+    from barnabas.broker.metadata.metadata_cache import ClusterView
     from barnabas.broker.partition import Partition
 
 #: The one value of `replica.selector.class` that is known, beside none.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.client_quotas import Rate
+from barnabas.broker.client_quota_manager import Rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from barnabas.broker.acl import AUTHORIZED_OPERATIONS, bit_field
 from barnabas.broker.repeated_warnings import RepeatedWarnings
 from barnabas.broker.security.acl_binding import CLUSTER_NAME, AclBinding, AclFilter
+from barnabas.broker.security.authorized_operations import AUTHORIZED_OPERATIONS, bit_field
 from barnabas.broker.security.standard_authorizer import StandardAuthorizer
 from barnabas.errors import ConfigError
 from barnabas.protocol.kinds import AclOperation, ResourceType

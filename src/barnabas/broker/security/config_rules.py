@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.broker.security.asked import CODES, Asked, Verdict
+from barnabas.broker.security.authorizable_request import CODES, Asked, Verdict
 from barnabas.broker.security.refusals import joined, refused_elements
 from barnabas.protocol.kinds import AclOperation as Op
 from barnabas.protocol.kinds import ConfigResourceType, ResourceType

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from barnabas.broker.security.asked import (
+from barnabas.broker.security.authorizable_request import (
     CLUSTER_DENIED,
     GROUP_DENIED,
     TOPIC_DENIED,

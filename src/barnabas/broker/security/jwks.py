@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from barnabas.broker.security.jwt_verifier import keys_of
+from barnabas.broker.security.broker_jwt_validator import keys_of
 from barnabas.errors import ConfigError, KafkaError
 from barnabas.network.security.cached_file import CachedFile
 

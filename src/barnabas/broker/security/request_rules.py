@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from barnabas import errors
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.broker.security import config_rules, group_rules, topic_rules, transaction_rules
-from barnabas.broker.security.asked import CLUSTER_DENIED, Asked, Verdict
+from barnabas.broker.security.authorizable_request import CLUSTER_DENIED, Asked, Verdict
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.kinds import AclOperation as Op
 from barnabas.protocol.kinds import ResourceType

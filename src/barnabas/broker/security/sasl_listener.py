@@ -127,7 +127,7 @@ def _passwords(module: LoginModule) -> dict[str, str]:
 def _oauth_bearer(
     own: ListenerConfig, module: LoginModule | None, handler: object, warn: Callable[[str], None]
 ) -> NewServer:
-    from barnabas.broker.security.jwt_verifier import Expectations, JwtVerifier, unsecured
+    from barnabas.broker.security.broker_jwt_validator import Expectations, JwtVerifier, unsecured
     from barnabas.broker.security.oauth_bearer_sasl_server import OAuthBearerSaslServer
 
     expected = Expectations(

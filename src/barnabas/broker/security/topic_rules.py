@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from barnabas.broker.security.asked import TOPIC_DENIED, Asked, Verdict
+from barnabas.broker.security.authorizable_request import TOPIC_DENIED, Asked, Verdict
 from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED, ResourceType
 from barnabas.protocol.kinds import AclOperation as Op

@@ -6,7 +6,7 @@ from typing import Any
 
 from barnabas import errors
 from barnabas.broker.request_context import CloseConnection
-from barnabas.broker.security.asked import (
+from barnabas.broker.security.authorizable_request import (
     CLUSTER_DENIED,
     GROUP_DENIED,
     TOPIC_DENIED,

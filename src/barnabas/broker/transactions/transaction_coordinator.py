@@ -17,7 +17,7 @@ from barnabas.broker.coordinator.loader import FIRST_EPOCH, Loader
 from barnabas.broker.instant import Instant
 from barnabas.broker.transactions.end_transaction import DONE, may_end, may_end_and_bump
 from barnabas.broker.transactions.init_producer_id import Identity, check_identity, next_identity
-from barnabas.broker.transactions.settings import TransactionSettings
+from barnabas.broker.transactions.transaction_coordinator_config import TransactionSettings
 from barnabas.broker.transactions.transaction_marker_sender import TransactionMarkerSender
 from barnabas.broker.transactions.transaction_metadata import (
     TV_2,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from barnabas import errors
-from barnabas.broker.coordinator.sweep import Sweep
+from barnabas.broker.coordinator.expiry_sweep import Sweep
 from barnabas.broker.instant import Instant
-from barnabas.broker.transactions.settings import TransactionSettings
+from barnabas.broker.transactions.transaction_coordinator_config import TransactionSettings
 from barnabas.broker.transactions.transaction_metadata import TransactionMetadata
 from barnabas.broker.transactions.transaction_state import DEAD, RESTING, check_transition
 from barnabas.broker.transactions.transaction_state_manager import TransactionStateManager

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from barnabas import errors
-from barnabas.broker.membership.image_publisher import Roles
+from barnabas.broker.membership.broker_metadata_publisher import Roles
 from barnabas.broker.metadata.metadata_image import Endpoint
 from barnabas.broker.metadata.partition_registration import NO_LEADER, PartitionRegistration
 from barnabas.broker.purgatory import DelayedOperation

@@ -22,14 +22,14 @@ from barnabas.broker.zookeeper.operations import (
     found_or_none,
 )
 from barnabas.broker.zookeeper.setting_records import known_entities, setting_records
-from barnabas.config.definitions import definitions
+from barnabas.config.config_def import definitions
 from barnabas.protocol.messages.partition_record import PartitionRecord
 from barnabas.protocol.messages.topic_record import TopicRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from barnabas.broker.config_admin import ConfigsChange
+    from barnabas.broker.config_admin_manager import ConfigsChange
     from barnabas.broker.metadata.metadata_image import MetadataImage
     from barnabas.protocol.message import Message
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from barnabas import errors
-from barnabas.broker.membership.controller_requests import ControllerRequest
 from barnabas.broker.membership.forwarding import OF_CONTROLLERS
+from barnabas.broker.membership.node_to_controller_channel import ControllerRequest
 from barnabas.broker.membership.refusals import refused
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.protocol.api_keys import ApiKey
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.handlers.registry import Handler
     from barnabas.broker.instant import Instant
-    from barnabas.broker.membership.controller_requests import ControllerRequests
+    from barnabas.broker.membership.node_to_controller_channel import ControllerRequests
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.message import Message
 

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from barnabas.broker.config import BrokerConfig
-    from barnabas.broker.config_admin import ConfigsChange
+    from barnabas.broker.config_admin_manager import ConfigsChange
     from barnabas.broker.handlers.registry import Handler
+    from barnabas.broker.membership.broker_metadata_publisher import Roles
     from barnabas.broker.membership.cluster_member import ClusterMember
-    from barnabas.broker.membership.image_publisher import Roles
     from barnabas.broker.metadata.cluster_metadata import Done
     from barnabas.broker.metadata.metadata_image import Endpoint
     from barnabas.broker.zookeeper.operations import Program, ZooKeeperSession
@@ -190,7 +190,7 @@ class ZooKeeperControl:
 
     def change(self, records: Iterable[Message], roles: Roles | None = None) -> None:
         """See `PushTarget`."""
-        from barnabas.broker.membership.image_publisher import Roles
+        from barnabas.broker.membership.broker_metadata_publisher import Roles
 
         delta, is_new = MetadataDelta(self.image), False
         for record in records:

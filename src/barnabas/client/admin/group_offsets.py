@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.client.admin.api_handler import Outcome
 from barnabas.client.admin.lookups import CoordinatorStrategy
-from barnabas.client.admin.offsets import by_topic
+from barnabas.client.admin.partition_offsets import by_topic
 from barnabas.client.admin.requests import RequestInParts, partitions_of
 from barnabas.client.consumer.offsets import OffsetAndMetadata
 from barnabas.errors import UnstableOffsetCommitError, UnsupportedVersionError, for_code

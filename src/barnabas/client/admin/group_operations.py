@@ -16,7 +16,8 @@ from barnabas.client.admin.groups import (
     MemberToRemove,
     remove_members,
 )
-from barnabas.client.admin.other_groups import (
+from barnabas.client.admin.results import FromBrokers, Results
+from barnabas.client.admin.share_and_streams_groups import (
     DescribeShareGroupsHandler,
     DescribeShareOffsetsHandler,
     DescribeStreamsGroupsHandler,
@@ -26,7 +27,6 @@ from barnabas.client.admin.other_groups import (
     alter_share_offsets,
     delete_share_offsets,
 )
-from barnabas.client.admin.results import FromBrokers, Results
 from barnabas.client.arguments import as_by_partition, as_keys, as_mapping, as_partitions, as_text, as_texts
 from barnabas.client.consumer.offsets import OffsetAndMetadata
 from barnabas.client.steps import Steps

@@ -13,7 +13,7 @@ from barnabas.client.admin.log_dirs import (
     describe_log_dirs,
     where_replicas_are,
 )
-from barnabas.client.admin.offsets import DeleteRecordsHandler, ListedOffset, ListOffsetsHandler
+from barnabas.client.admin.partition_offsets import DeleteRecordsHandler, ListedOffset, ListOffsetsHandler
 from barnabas.client.admin.reassignments import (
     PartitionReassignment,
     alter_reassignments,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.admin.api_handler import Scope, StaticLookup
-from barnabas.client.admin.offsets import by_topic
+from barnabas.client.admin.partition_offsets import by_topic
 from barnabas.client.admin.requests import Answer, KeyedRequest, RequestInParts, one_request, partitions_of
 from barnabas.network.client_request import RequestBuilder
 from barnabas.protocol.api import ApiKey, stable_versions

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.admin.api_handler import Lookup, Outcome, StaticLookup
 from barnabas.client.admin.lookups import CoordinatorStrategy, PartitionLeaderStrategy
-from barnabas.client.admin.offsets import by_topic
+from barnabas.client.admin.partition_offsets import by_topic
 from barnabas.client.admin.requests import Answer, KeyedRequest, from_each_broker, one_key_each, partitions_of
 from barnabas.errors import ConcurrentTransactionsError, UnknownTopicOrPartitionError
 from barnabas.network.client_request import RequestBuilder

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from barnabas.client.consumer.membership.messages import OffsetsCommitted, OffsetsFetched
 from barnabas.client.steps import Steps
 from barnabas.errors import KafkaError, KafkaTimeoutError
-from barnabas.network.statistic import TimeTotals
+from barnabas.network.sampled_stat import TimeTotals
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.coordinator.coordinator import Coordinator

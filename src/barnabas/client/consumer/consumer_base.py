@@ -26,7 +26,7 @@ from barnabas.client.consumer.consumer_polling import ConsumerPolling
 from barnabas.client.consumer.consumer_record import K, V
 from barnabas.client.consumer.coordinator.offset_commits import OffsetCommitCallback
 from barnabas.client.consumer.fetching.list_offsets import OffsetsLookup
-from barnabas.client.consumer.fetching.topic_metadata import TopicMetadataLookup
+from barnabas.client.consumer.fetching.topic_metadata_fetcher import TopicMetadataLookup
 from barnabas.client.consumer.offsets import (
     ConsumerGroupMetadata,
     FetchPosition,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from barnabas.network.statistic import DEFAULT, NAN, MetricConfig, Statistic
+from barnabas.network.sampled_stat import DEFAULT, NAN, MetricConfig, Statistic
 from barnabas.protocol.api import ApiKey
 
 if TYPE_CHECKING:

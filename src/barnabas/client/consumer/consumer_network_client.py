@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.client.consumer.request_future import RequestFuture
 from barnabas.errors import DisconnectError, KafkaError, KafkaTimeoutError, ProtocolError, WakeupError
-from barnabas.network.statistic import DEFAULT, MetricConfig, Statistic
+from barnabas.network.sampled_stat import DEFAULT, MetricConfig, Statistic
 
 if TYPE_CHECKING:
     from barnabas.network.client_request import ClientRequest, ClientResponse, Request

@@ -13,14 +13,14 @@ from barnabas.client.consumer.offsets import (
     LogTruncation,
     OffsetAndMetadata,
 )
-from barnabas.client.consumer.partition_state import (
+from barnabas.client.consumer.preferred_read_replicas import PreferredReadReplicas
+from barnabas.client.consumer.topic_partition_state import (
     AWAIT_RESET,
     AWAIT_VALIDATION,
     FETCHING,
     INITIALIZING,
     TopicPartitionState,
 )
-from barnabas.client.consumer.preferred_read_replicas import PreferredReadReplicas
 from barnabas.errors import IllegalStateError, NoOffsetForPartitionError
 from barnabas.protocol.topic_partition import TopicPartition
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from barnabas.client.steps import Steps, at_once
 from barnabas.errors import BufferExhaustedError, IllegalArgumentError, IllegalStateError
-from barnabas.network.statistic import DEFAULT, MetricConfig, Statistic
+from barnabas.network.sampled_stat import DEFAULT, MetricConfig, Statistic
 
 
 class Allocation:

@@ -25,7 +25,7 @@ from barnabas.errors import (
 )
 from barnabas.network.metric_group import MetricGroup, with_app_info
 from barnabas.network.network_metrics import network_metrics, node_metrics
-from barnabas.network.statistic import NAN
+from barnabas.network.sampled_stat import NAN
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from barnabas.network.metric_group import TOPIC, MetricGroup
-from barnabas.network.statistic import DEFAULT, MetricConfig, Statistic, TimeTotals
+from barnabas.network.sampled_stat import DEFAULT, MetricConfig, Statistic, TimeTotals
 
 if TYPE_CHECKING:
     from barnabas.client.producer.producer_batch import ProducerBatch

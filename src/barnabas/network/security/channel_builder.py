@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from barnabas.clock import wall_clock_ms
 from barnabas.config.config import Config
 from barnabas.errors import ConfigError
+from barnabas.network.security.blocking_worker import ThreadedWorker, Worker
 from barnabas.network.security.jaas_config import LoginModule, parse_jaas_config
 from barnabas.network.security.sasl_client import PlainSaslClient, SaslClient
-from barnabas.network.security.worker import ThreadedWorker, Worker
 
 if TYPE_CHECKING:
     import ssl

@@ -12,7 +12,6 @@ from typing import Any
 from barnabas.config.config import Config
 from barnabas.config.loading import load_function
 from barnabas.errors import AuthenticationError, ConfigError, KafkaError, SaslAuthenticationError
-from barnabas.network.security.assertion import PREFIX, create_assertion_creator
 from barnabas.network.security.cached_file import CachedFile
 from barnabas.network.security.http_jwt_retriever import (
     HttpJwtRetriever,
@@ -22,6 +21,7 @@ from barnabas.network.security.http_jwt_retriever import (
     client_secret_request,
     jwt_bearer_request,
 )
+from barnabas.network.security.jwt_assertion import PREFIX, create_assertion_creator
 from barnabas.network.security.oauth_bearer_token import serialized_jwt
 
 log = logging.getLogger("barnabas.network")

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from barnabas.client.admin.admin_client import AdminClient
 from barnabas.client.admin.configs import ConfigResource
 from barnabas.client.admin.new_topic import NewTopic
-from barnabas.client.admin.offsets import OffsetSpec
+from barnabas.client.admin.partition_offsets import OffsetSpec
 from barnabas.client.consumer.consumer import Consumer
 from barnabas.client.producer.producer import Producer
 from barnabas.client.producer.transactions.detached import initialize
-from barnabas.config.definitions import known_to
+from barnabas.config.config_def import known_to
 from barnabas.errors import KafkaTimeoutError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.exactly_once.decision import Decision, DecisionError

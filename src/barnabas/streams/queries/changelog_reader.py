@@ -9,10 +9,10 @@ from math import inf
 from typing import cast
 
 from barnabas.client.admin.admin_client import AdminClient
-from barnabas.client.admin.offsets import OffsetSpec
+from barnabas.client.admin.partition_offsets import OffsetSpec
 from barnabas.client.consumer.consumer import Consumer
 from barnabas.client.consumer.consumer_record import ConsumerRecord
-from barnabas.config.definitions import known_to
+from barnabas.config.config_def import known_to
 from barnabas.errors import KafkaTimeoutError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.streams.state.changelog_record import ChangelogRecord

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from barnabas.client.admin.admin_client import AdminClient
-from barnabas.config.definitions import known_to
+from barnabas.config.config_def import known_to
 from barnabas.errors import UnknownTopicOrPartitionError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.streams.config import StreamsConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from barnabas.config.definitions import definitions
+from barnabas.config.config_def import definitions
 from barnabas.spark.client_settings import ClientSettings
 from barnabas.spark.co_partitions import CoPartitions, Group
 from barnabas.spark.exactly_once.driver import SinkPlace

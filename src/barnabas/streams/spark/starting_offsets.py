@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 
 from barnabas.client.admin.admin_client import AdminClient
-from barnabas.client.admin.offsets import OffsetSpec
+from barnabas.client.admin.partition_offsets import OffsetSpec
 from barnabas.client.consumer.offsets import OffsetAndMetadata
 from barnabas.errors import NoOffsetForPartitionError
 from barnabas.protocol.topic_partition import TopicPartition

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.client.admin.configs import ConfigResource
 from barnabas.client.admin.new_topic import NewTopic
-from barnabas.client.admin.offsets import OffsetSpec
+from barnabas.client.admin.partition_offsets import OffsetSpec
 from barnabas.errors import KafkaError, TopicExistsError, UnknownTopicOrPartitionError
 from barnabas.testing.simulator.actors import BOOTSTRAP, Actor
 

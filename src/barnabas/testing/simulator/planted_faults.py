@@ -89,7 +89,7 @@ MUTATIONS = [
     ),
     Mutation(
         "offsets of an aborted transaction are committed",
-        "barnabas.broker.groups.offsets.store",
+        "barnabas.broker.groups.offsets.offset_store",
         "            if committed:\n",
         "            if committed or topics:\n",
     ),
@@ -265,7 +265,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a quota throttles no client",
-        "barnabas.broker.client_quotas",
+        "barnabas.broker.client_quota_manager",
         "        return (rate - limit) / limit * elapsed if rate > limit else 0.0\n",
         "        return 0.0\n",
     ),

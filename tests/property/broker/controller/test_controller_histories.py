@@ -15,12 +15,12 @@ import pytest
 
 from barnabas import errors
 from barnabas.broker.controller import controller_state, partition_changes
-from barnabas.broker.controller.alter_partition_manager import AlterPartitionManager
 from barnabas.broker.controller.cluster_control_manager import ClusterControlManager, PreviousLife
 from barnabas.broker.controller.controller_apis import ControllerApis, ControllerIdentity
 from barnabas.broker.controller.controller_state import ControllerState, Replayed
 from barnabas.broker.controller.deferred import Deferred, DeferredQueue
 from barnabas.broker.controller.envelopes import says_not_controller
+from barnabas.broker.controller.isr_control_manager import AlterPartitionManager
 from barnabas.broker.controller.partition_change_builder import PartitionChangeBuilder
 from barnabas.broker.controller.partition_indexes import PartitionIndexes, _Groups
 from barnabas.broker.controller.partition_reassignment import CompletedReassignment, PartitionReassignmentReplicas

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from barnabas.broker.coordinator.sweep import Sweep
+from barnabas.broker.coordinator.expiry_sweep import Sweep
 from barnabas.broker.instant import Instant
 
 

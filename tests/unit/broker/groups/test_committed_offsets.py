@@ -40,7 +40,7 @@ def test_what_a_group_committed_is_how_far_it_has_read() -> None:
     assert harness.fetch([T0, T1, ("t", 2), ("other", 0)]) == {T0: 11, T1: 20, ("t", 2): -1, ("other", 0): -1}
 
 
-@pytest.mark.shows("S3.57", breaks="barnabas.broker.groups.offsets.store:OffsetStore.put")
+@pytest.mark.shows("S3.57", breaks="barnabas.broker.groups.offsets.offset_store:OffsetStore.put")
 def test_groups_do_not_see_each_others_offsets() -> None:
     harness = Harness()
     harness.commit({T0: 1}, group="a")

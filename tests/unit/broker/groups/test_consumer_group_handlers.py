@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from barnabas import errors
-from barnabas.broker.acl import AUTHORIZED_OPERATIONS
 from barnabas.broker.broker_state import BrokerState
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.handlers import api_versions, consumer_group_describe, consumer_group_heartbeat
@@ -19,6 +18,7 @@ from barnabas.broker.metadata.cluster_metadata import TopicMetadata
 from barnabas.broker.metadata.memory_store import MemoryStore
 from barnabas.broker.node import BrokerNode
 from barnabas.broker.request_context import Connection, RequestContext
+from barnabas.broker.security.authorized_operations import AUTHORIZED_OPERATIONS
 from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED, ResourceType
 from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
 from barnabas.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from barnabas.broker.config import BrokerConfig
-from barnabas.broker.groups.settings import GroupSettings
+from barnabas.broker.groups.group_coordinator_config import GroupSettings
 from barnabas.errors import ConfigError
 
 

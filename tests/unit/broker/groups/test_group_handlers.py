@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from barnabas import errors
-from barnabas.broker.acl import AUTHORIZED_OPERATIONS
 from barnabas.broker.broker_state import BrokerState
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.handlers.registry import SERVED
@@ -21,6 +20,7 @@ from barnabas.broker.metadata.memory_store import MemoryStore
 from barnabas.broker.node import BrokerNode
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.broker.request_context import Connection, RequestContext
+from barnabas.broker.security.authorized_operations import AUTHORIZED_OPERATIONS
 from barnabas.protocol.api import request_class, response_class
 from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED, ResourceType
 from barnabas.protocol.messages.delete_groups_request import DeleteGroupsRequest

@@ -32,7 +32,7 @@ def test_four_ids_are_kept_apart() -> None:
     assert len(set(ids)) == 4
 
 
-@pytest.mark.shows("S1.15", breaks="barnabas.config.definitions:ConfigDef._explain_unknown")
+@pytest.mark.shows("S1.15", breaks="barnabas.config.config_def:ConfigDef._explain_unknown")
 @pytest.mark.shows("S1.33", breaks="barnabas.client.consumer.consumer_config:ConsumerConfig.group_instance_id")
 def test_three_of_the_ids_are_settings_and_the_member_id_is_not() -> None:
     config = consumer_config(client_id="board", group_id="flights", group_instance_id="red")
@@ -44,7 +44,7 @@ def test_three_of_the_ids_are_settings_and_the_member_id_is_not() -> None:
         BrokerConfig({"member.id": "m"})
 
 
-@pytest.mark.shows("S1.19", breaks="barnabas.config.definitions:ConfigDef._explain_unknown")
+@pytest.mark.shows("S1.19", breaks="barnabas.config.config_def:ConfigDef._explain_unknown")
 def test_the_group_id_is_a_setting_of_consumers_not_of_brokers() -> None:
     assert consumer_config(group_id="flights").group_id == "flights"
     with pytest.raises(ConfigError, match=r"'group.id' is not a setting of the broker, it belongs to: consumer"):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.broker.groups.offsets.offset_and_metadata import OffsetAndMetadata
-from barnabas.broker.groups.offsets.store import OffsetStore
+from barnabas.broker.groups.offsets.offset_store import OffsetStore
 
 NAMES = st.sampled_from(["a", "b", "c"])
 STEPS = st.lists(st.tuples(st.sampled_from(["put", "pending", "remove", "commit", "abort", "forget"]), NAMES, NAMES))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.broker.log.checkpoints import (
+from barnabas.broker.log.checkpoint_files import (
     CorruptCheckpointError,
     MetaProperties,
     OffsetCheckpointFile,

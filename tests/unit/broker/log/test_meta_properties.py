@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from barnabas.broker.log.checkpoints import encode_uuid
+from barnabas.broker.log.checkpoint_files import encode_uuid
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.errors import KafkaStorageError

@@ -8,10 +8,10 @@ import pytest
 
 from barnabas import errors
 from barnabas.broker.instant import Instant
-from barnabas.broker.membership.alter_partitions import AlterPartitions
+from barnabas.broker.membership.alter_partition_manager import AlterPartitions
 from barnabas.broker.membership.controller_producer_ids import ControllerProducerIds
-from barnabas.broker.membership.controller_requests import ControllerRequest, ControllerRequests
 from barnabas.broker.membership.forwarding import Forwarding, encode_principal
+from barnabas.broker.membership.node_to_controller_channel import ControllerRequest, ControllerRequests
 from barnabas.broker.metadata.partition_registration import PartitionRegistration
 from barnabas.broker.replication.partition_state import LeaderAndIsr
 from barnabas.broker.request_context import Connection, RequestContext

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.client_quotas import ClientQuotas
+from barnabas.broker.client_quota_manager import ClientQuotas
 from barnabas.broker.config import BrokerConfig, parse_limits
 from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
 from barnabas.broker.metadata.memory_store import MemoryStore

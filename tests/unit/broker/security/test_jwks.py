@@ -10,8 +10,8 @@ import pytest
 
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.security import jwks
+from barnabas.broker.security.broker_jwt_validator import keys_of
 from barnabas.broker.security.jwks import Patience, RefreshingJwks
-from barnabas.broker.security.jwt_verifier import keys_of
 from barnabas.broker.security.sasl_listener import SaslListener
 from barnabas.errors import ConfigError
 from tests.support import token_endpoint

@@ -14,7 +14,7 @@ import pytest
 from barnabas import AdminClient
 from barnabas.client.admin.configs import AlterConfigOp, ConfigResource
 from barnabas.client.admin.new_topic import NewPartitions, NewTopic
-from barnabas.client.admin.offsets import ListedOffset, OffsetSpec
+from barnabas.client.admin.partition_offsets import ListedOffset, OffsetSpec
 from barnabas.client.admin.results import PartialFailureError, Results
 from barnabas.client.consumer.offsets import OffsetAndMetadata
 from barnabas.errors import (

@@ -22,7 +22,7 @@ from barnabas.network.client_request import ClientResponse
 from barnabas.network.metadata_updater import ManualMetadataUpdater
 from barnabas.network.network_client import NetworkClient
 from barnabas.network.node import Node
-from barnabas.network.statistic import Statistic
+from barnabas.network.sampled_stat import Statistic
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.heartbeat_request import HeartbeatRequest
 from barnabas.protocol.messages.heartbeat_response import HeartbeatResponse

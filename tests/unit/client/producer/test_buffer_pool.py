@@ -10,7 +10,7 @@ import pytest
 from barnabas.client.producer.buffer_pool import Allocation, BufferPool, Waiter
 from barnabas.client.steps import Steps, run
 from barnabas.errors import BufferExhaustedError, IllegalArgumentError, IllegalStateError, KafkaTimeoutError
-from barnabas.network.statistic import MetricConfig
+from barnabas.network.sampled_stat import MetricConfig
 
 
 def allocate(pool: BufferPool, size: int, timeout: float) -> Allocation:

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from barnabas.errors import KafkaError, SaslAuthenticationError, SslAuthenticationError
+from barnabas.network.security.blocking_worker import run_work
 from barnabas.network.security.channel_builder import ChannelBuilder
 from barnabas.network.security.sasl_client import PlainSaslClient, Work
-from barnabas.network.security.worker import run_work
 from barnabas.network.selectable import Authentication
 from barnabas.network.selector import Selector
 from barnabas.protocol.api import ApiKey

@@ -24,8 +24,8 @@ from barnabas.broker.groups.consumer_group_member import (
 )
 from barnabas.broker.groups.embedded_protocol import by_topic_id, read_subscription
 from barnabas.broker.groups.group import CONSUMER_PROTOCOL_TYPE
+from barnabas.broker.groups.group_coordinator_config import GroupSettings
 from barnabas.broker.groups.group_store import GroupStore
-from barnabas.broker.groups.settings import GroupSettings
 from barnabas.broker.groups.topic_image import TopicImage
 from barnabas.broker.instant import Instant
 from barnabas.protocol.epochs import JOIN_EPOCH

@@ -5,7 +5,7 @@ from __future__ import annotations
 from barnabas.broker.groups.consumer.target_assignment import preferred_assignor
 from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.consumer_group_member import ConsumerGroupMember, Partitions, partitions_of
-from barnabas.broker.groups.settings import GroupSettings
+from barnabas.broker.groups.group_coordinator_config import GroupSettings
 from barnabas.broker.groups.topic_image import TopicImage
 from barnabas.protocol.messages.consumer_group_describe_response import (
     Assignment,

@@ -27,8 +27,8 @@ from barnabas.broker.groups.consumer_group_member import (
 )
 from barnabas.broker.groups.consumer_group_records import group_tombstones
 from barnabas.broker.groups.coordinator_records import group_metadata_tombstone
+from barnabas.broker.groups.group_coordinator_config import GroupSettings
 from barnabas.broker.groups.group_store import GroupStore
-from barnabas.broker.groups.settings import GroupSettings
 from barnabas.broker.groups.topic_image import TopicImage, metadata_hash
 from barnabas.broker.instant import Instant
 from barnabas.protocol.epochs import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH

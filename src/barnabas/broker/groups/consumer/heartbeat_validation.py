@@ -15,7 +15,7 @@ from barnabas.protocol.epochs import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 
 if TYPE_CHECKING:
     from barnabas.broker.groups.consumer_group_member import ConsumerGroupMember, Partitions
-    from barnabas.broker.groups.settings import GroupSettings
+    from barnabas.broker.groups.group_coordinator_config import GroupSettings
     from barnabas.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 
 #: From this version on the client makes its member id.

@@ -22,7 +22,7 @@ from barnabas.broker.groups.embedded_protocol import (
     version_of,
     write_assignment,
 )
-from barnabas.broker.groups.settings import GroupSettings
+from barnabas.broker.groups.group_coordinator_config import GroupSettings
 from barnabas.broker.groups.topic_image import TopicImage, metadata_hash
 
 

@@ -6,7 +6,7 @@ from barnabas.broker.groups.consumer.assignor import MemberSpec
 from barnabas.broker.groups.consumer.assignors import ASSIGNORS
 from barnabas.broker.groups.consumer.draft import GroupDraft
 from barnabas.broker.groups.consumer_group import ConsumerGroup
-from barnabas.broker.groups.settings import GroupSettings
+from barnabas.broker.groups.group_coordinator_config import GroupSettings
 from barnabas.broker.groups.topic_image import TopicImage
 from barnabas.broker.instant import Instant
 

@@ -12,10 +12,10 @@ from barnabas.broker.groups.classic_group import COMPLETING_REBALANCE, EMPTY, PR
 from barnabas.broker.groups.consumer_group import ConsumerGroup, stale
 from barnabas.broker.groups.coordinator_records import offset_commit_record, offset_commit_tombstone
 from barnabas.broker.groups.group import Group
+from barnabas.broker.groups.group_coordinator_config import GroupSettings
 from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.offsets.offset_and_metadata import OffsetAndMetadata
-from barnabas.broker.groups.offsets.store import OffsetStore
-from barnabas.broker.groups.settings import GroupSettings
+from barnabas.broker.groups.offsets.offset_store import OffsetStore
 from barnabas.broker.groups.topic_image import TopicImage
 from barnabas.broker.instant import Instant
 from barnabas.protocol.kafka_uuid import ZERO_UUID

@@ -9,10 +9,10 @@ from barnabas.broker.coordinator.draft import Draft
 from barnabas.broker.groups.classic_group import ClassicGroup
 from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.coordinator_records import offset_commit_record
+from barnabas.broker.groups.group_coordinator_config import GroupSettings
 from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.offsets.offset_and_metadata import OffsetAndMetadata
-from barnabas.broker.groups.offsets.store import OffsetStore
-from barnabas.broker.groups.settings import GroupSettings
+from barnabas.broker.groups.offsets.offset_store import OffsetStore
 from barnabas.broker.instant import Instant
 from barnabas.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 from barnabas.protocol.messages.txn_offset_commit_response import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.errors import IllegalStateError
 from barnabas.network.metric_group import PARTITION, TOPIC, MetricGroup
-from barnabas.network.statistic import DEFAULT, NAN, MetricConfig, Statistic
+from barnabas.network.sampled_stat import DEFAULT, NAN, MetricConfig, Statistic
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.subscription_state import SubscriptionState

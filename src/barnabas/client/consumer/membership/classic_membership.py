@@ -7,7 +7,6 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from barnabas.client.consumer.membership.commit_errors import COMMIT_FAILED, REBALANCING
-from barnabas.client.consumer.membership.farewell import Farewell
 from barnabas.client.consumer.membership.group_requests import (
     PROTOCOL_TYPE,
     heartbeat,
@@ -15,6 +14,7 @@ from barnabas.client.consumer.membership.group_requests import (
     leave_group,
     sync_group,
 )
+from barnabas.client.consumer.membership.leave_group import Farewell
 from barnabas.client.consumer.membership.member_states import CLASSIC_SOURCES, ClassicState, following
 from barnabas.client.consumer.membership.messages import (
     NO_GENERATION,

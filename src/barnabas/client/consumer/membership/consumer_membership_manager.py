@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.client.consumer.membership.commit_errors import COMMIT_FAILED
 from barnabas.client.consumer.membership.consumer_group_heartbeat import HeartbeatState
-from barnabas.client.consumer.membership.farewell import Farewell
+from barnabas.client.consumer.membership.leave_group import Farewell
 from barnabas.client.consumer.membership.member_states import MEMBER_SOURCES, MemberState, following
 from barnabas.client.consumer.membership.messages import (
     NO_GENERATION,

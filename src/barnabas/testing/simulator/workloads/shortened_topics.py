@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from barnabas.client.admin.offsets import OffsetSpec
+from barnabas.client.admin.partition_offsets import OffsetSpec
 from barnabas.errors import KafkaError
 from barnabas.testing.simulator.actors import BOOTSTRAP, Actor
 from barnabas.testing.simulator.workloads.writer import OneTopic, Writings, Written

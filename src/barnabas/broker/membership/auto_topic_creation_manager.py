@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.membership.controller_requests import ControllerRequest
+from barnabas.broker.membership.node_to_controller_channel import ControllerRequest
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from barnabas.protocol.messages.create_topics_response import CreateTopicsResponse
@@ -14,7 +14,7 @@ from barnabas.protocol.messages.create_topics_response import CreateTopicsRespon
 if TYPE_CHECKING:
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.instant import Instant
-    from barnabas.broker.membership.controller_requests import ControllerRequests
+    from barnabas.broker.membership.node_to_controller_channel import ControllerRequests
     from barnabas.broker.metadata.cluster_metadata import TopicMetadata
     from barnabas.broker.metadata.metadata_image import MetadataImage
     from barnabas.protocol.message import Message

@@ -9,7 +9,7 @@ from barnabas.client.admin.acls import authorized_operations
 from barnabas.client.admin.api_handler import Outcome
 from barnabas.client.admin.groups import GroupState
 from barnabas.client.admin.lookups import CoordinatorStrategy
-from barnabas.client.admin.offsets import by_topic
+from barnabas.client.admin.partition_offsets import by_topic
 from barnabas.client.admin.requests import RequestInParts
 from barnabas.errors import for_code
 from barnabas.network.node import Node

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from barnabas.broker.coordinator.draft import Draft
-from barnabas.broker.coordinator.sweep import Sweep
+from barnabas.broker.coordinator.expiry_sweep import Sweep
 from barnabas.broker.groups.classic_group import EMPTY, STABLE, ClassicGroup
 from barnabas.broker.groups.group import Group
+from barnabas.broker.groups.group_coordinator_config import GroupSettings
 from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.offsets.offset_and_metadata import OffsetAndMetadata
 from barnabas.broker.groups.offsets.offset_manager import OffsetManager
-from barnabas.broker.groups.offsets.store import OffsetStore
-from barnabas.broker.groups.settings import GroupSettings
+from barnabas.broker.groups.offsets.offset_store import OffsetStore
 from barnabas.broker.groups.tombstones import tombstones_of
 from barnabas.broker.instant import Instant
 from barnabas.errors import KafkaError

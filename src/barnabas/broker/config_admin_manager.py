@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from barnabas import errors
 from barnabas.broker.config_helper import CLIENT_METRICS_SETTINGS
-from barnabas.broker.dynamic_config import DynamicBrokerConfig
-from barnabas.broker.group_configs import GROUP_SETTINGS, check_group_configs
+from barnabas.broker.dynamic_broker_config import DynamicBrokerConfig
+from barnabas.broker.group_config import GROUP_SETTINGS, check_group_configs
 from barnabas.broker.loggers import Loggers
 from barnabas.broker.metadata.cluster_metadata import BROKERS, CLIENT_METRICS, GROUPS, TopicMetadata
 from barnabas.broker.piecewise import ArrayField, Pieces, Steps, in_pieces, outcome_of, pieces_of, turn_of
 from barnabas.broker.topic_admin import check_topic_configs, check_topic_name, text_of
-from barnabas.config.definitions import definitions
+from barnabas.config.config_def import definitions
 from barnabas.protocol.kinds import ConfigResourceType, OpType
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from barnabas.broker.config import parse_limits
 from barnabas.broker.features import has_eligible_leader_replicas
 from barnabas.broker.listener_config import PREFIX
 from barnabas.broker.metadata.cluster_metadata import BROKERS
-from barnabas.config.definitions import definitions
+from barnabas.config.config_def import definitions
 from barnabas.config.support import IGNORED, SUPPORTED, subject_of
 
 if TYPE_CHECKING:

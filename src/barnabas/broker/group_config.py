@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas import errors
-from barnabas.config.definitions import definitions
+from barnabas.config.config_def import definitions
 from barnabas.config.values import PARSERS
 
 if TYPE_CHECKING:

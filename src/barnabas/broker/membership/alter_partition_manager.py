@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
-from barnabas.broker.membership.controller_requests import ControllerRequest
+from barnabas.broker.membership.node_to_controller_channel import ControllerRequest
 from barnabas.broker.metadata.partition_registration import PartitionRegistration
 from barnabas.protocol.messages.alter_partition_request import (
     AlterPartitionRequest,
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from barnabas.broker.instant import Instant
-    from barnabas.broker.membership.controller_requests import ControllerRequests
+    from barnabas.broker.membership.node_to_controller_channel import ControllerRequests
     from barnabas.broker.replication.partition_state import LeaderAndIsr
     from barnabas.protocol.message import Message
     from barnabas.protocol.topic_partition import TopicPartition
