@@ -159,7 +159,7 @@ def all_cpu_seconds(root: int) -> float:
     found = cpu_seconds(root)
     for entry in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
-            if b"barnabas.streams.spark.task_server" not in Path(f"/proc/{entry}/cmdline").read_bytes():
+            if b"barnabas.streams.spark.task_processes" not in Path(f"/proc/{entry}/cmdline").read_bytes():
                 continue
             if f"BARNABAS_RACE={os.getpid()}".encode() in Path(f"/proc/{entry}/environ").read_bytes():
                 found += 0.0 if int(entry) in descendants(root) else cpu_seconds(int(entry))

@@ -17,11 +17,11 @@ from barnabas import AdminClient, Broker, NewTopic, Producer
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.streams import Serdes
 from barnabas.streams.config import StreamsConfig
-from barnabas.streams.queries.changelog_reader import ChangelogReader
 from barnabas.streams.queries.store_view import ViewContext
 from barnabas.streams.state.disk import DiskBackend
 from barnabas.streams.state.memory import MemoryBackend
 from barnabas.streams.state.store_factory import make_store
+from barnabas.streams.store_changelog_reader import ChangelogReader
 from barnabas.streams.topology.stores import Stores
 from tests.peers.apache_kafka import ApacheKafka
 

@@ -11,7 +11,8 @@ from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer
 from barnabas.cli.main import main
 from barnabas.client.producer.transactions import detached as detached_transaction
 from barnabas.spark.exactly_once import commit_protocol as protocol
-from barnabas.spark.exactly_once import driver, transactions
+from barnabas.spark.exactly_once import driver_steps as driver
+from barnabas.spark.exactly_once import open_transactions as transactions
 from barnabas.spark.exactly_once.decision import Decision, TaskTransaction
 
 QUERY = "3e5bf6b2"

@@ -7,10 +7,10 @@ import itertools
 import pytest
 
 from barnabas.spark.client_cache import ClientCache
-from barnabas.spark.exactly_once import driver
+from barnabas.spark.exactly_once import driver_steps as driver
 from barnabas.spark.exactly_once.commit_protocol import TaskReport
 from barnabas.spark.exactly_once.decision import TaskTransaction
-from barnabas.spark.exactly_once.driver import Driver, SinkPlace
+from barnabas.spark.exactly_once.driver_steps import Driver, SinkPlace
 
 
 def test_any_process_of_sparks_may_commit_any_batch(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ deadline. The code that changes something marks its key; the purgatory looks at 
 Rule 5. **Only the request that needs the disk waits.** Beside the loop, through the `Storage` port, are: all flushes
 that a request waits for (of `flush.messages` and `flush.ms`, of rolled segments, coordinators' records, leader epochs);
 all commits of the metadata that a request makes (one in flight at a time: `BrokerState.in_turn`, `piecewise.turn_of`);
-what opening a log reads, and the files of a new one (`opening.py`, `log/log_preparation.py`); reads of fetches,
+what opening a log reads, and the files of a new one (`log_opening.py`, `log/log_preparation.py`); reads of fetches,
 searches by time and coordinators that load, where the system's cache lacks them (`cold_fetch.py`, `cold_search.py`;
 `preadv2` with RWF_NOWAIT tells). On the loop are: what the cache answers, and brings to the disk later (writes,
 renames, other reads): at most ten operations for each partition of a request; and, once each, the log of a
@@ -43,5 +43,5 @@ Rule 9. **Short ways only decide whether all is plain** (`log/plain_append.py`, 
 not goes the general way, untouched. A change that adds a check to the general way makes the short one refuse where it
 would matter; `tests/property/broker/test_plain_produce.py` holds both against each other.
 
-To serve another API: a module in `handlers/`. To let another setting change at run time: `dynamic_config.py`.
+To serve another API: a module in `handlers/`. To let another setting change at run time: `dynamic_broker_config.py`.
 """

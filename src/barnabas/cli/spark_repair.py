@@ -49,7 +49,7 @@ def add_repair(parts: Any) -> None:
 
 def run_repair(args: Namespace) -> int:
     """Take over from the query's driver, do what was chosen, print what became of the batch. 1 while rows are lost."""
-    from barnabas.spark.exactly_once import driver
+    from barnabas.spark.exactly_once import driver_steps as driver
     from barnabas.spark.exactly_once.decision import LOST
 
     settings = client_settings(args, "producer", {"max.block.ms": API_TIMEOUT_MS})

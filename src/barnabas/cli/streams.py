@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from barnabas.client.admin.admin_client import AdminClient
-    from barnabas.streams.spark.plan import Plan
+    from barnabas.streams.spark.query_plan import Plan
     from barnabas.streams.topology.topology import Topology
 
 _EXAMPLES = """\
@@ -115,7 +115,7 @@ def topology_of(reference: str) -> Topology:
 def _planned(args: Namespace, admin: AdminClient) -> tuple[Plan, list[dict[str, Any]], dict[int, int]]:
     from barnabas.streams.config import StreamsConfig
     from barnabas.streams.spark import internal_topics
-    from barnabas.streams.spark.plan import planned
+    from barnabas.streams.spark.query_plan import planned
 
     config = {"application.id": args.application_id, "bootstrap.servers": "of the command"}
     plan = planned(topology_of(args.topology), StreamsConfig(config))

@@ -16,7 +16,8 @@ says.
   (`ProducerMetadata` forgets idle topics, `AdminMetadata` wants none and can ask for controllers, KIP-919).
   `DefaultMetadataUpdater` connects it to the NetworkClient, with rebootstrap (KIP-899, KIP-1102).
 - `client_utils.create_network_client(config, client_id, metadata, ...)` puts all together.
-- `serializers`, `formats`: between values and bytes. `interceptors`: the application's code that sees what passes.
+- `serializers`, `format_serializers`: between values and bytes. `interceptors`: the application's code that sees what
+  passes.
 - `prometheus`, `opentelemetry`: metrics and traces for other people's tools. `telemetry`: metrics pushed to the
   cluster (KIP-714).
 """

@@ -1,7 +1,7 @@
 """Kafka's settings as data; parsing, checking, and what to suggest for a name that is unknown.
 
 Rule 1. **The settings are Kafka's own**, in `<section>.json` (producer, consumer, admin, topic, broker): type, default,
-range. `definitions` lists the few defaults that differ and the few settings that Kafka does not have, with the reason.
+range. `config_def` lists the few defaults that differ and the few settings that Kafka does not have, with the reason.
 A new Kafka version: replace the JSON.
 
 Rule 2. **`support` says of each setting what happens**: supported, ignored with a warning, or refused unless default.

@@ -23,7 +23,7 @@ version), `ready`, `poll_delay` (with throttling, KIP-219), `least_loaded_node`,
 Names are looked up in a thread of their own; all addresses of a host are tried in one attempt.
 
 `log_context` puts the client's id before the messages of parts that do not know it; loggers are `barnabas.<room>`.
-`statistic` is Kafka's sampled statistics: what is recorded gets the time, reading changes nothing. `metric_group` is
+`sampled_stat` is Kafka's sampled statistics: what is recorded gets the time, reading changes nothing. `metric_group` is
 the shape of all numbers; `telemetry_sender` pushes them over connections that are there anyway (KIP-714).
 
 TLS and SASL: `network.security`, loaded only where `security.protocol` asks for it.

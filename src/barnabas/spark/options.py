@@ -13,12 +13,12 @@ from barnabas.config.config_def import definitions
 from barnabas.errors import ConfigError
 from barnabas.spark.client_settings import ClientSettings
 from barnabas.spark.co_partitions import CoPartitions, parse_co_partitions
+from barnabas.spark.consumer_strategy import STRATEGIES, Strategy, parse_strategy
 from barnabas.spark.errors import OptionError
 from barnabas.spark.exactly_once.decision import DECISION_TOPIC, TRANSACTIONAL_ID_PREFIX
 from barnabas.spark.offset_limit import OffsetLimit, check_order, ending_limit, starting_limit
 from barnabas.spark.offsets import EARLIEST, LATEST
 from barnabas.spark.schema import HEADERS, column_names
-from barnabas.spark.strategy import STRATEGIES, Strategy, parse_strategy
 
 LOGGER = logging.getLogger("barnabas.spark")
 

@@ -14,7 +14,8 @@ Rules of the room
    the error names the step and the user's line (`topology/origins.py`).
 5. Durations are timedeltas, milliseconds or keywords (`TimeWindows.of_size(minutes=5)`), kept as milliseconds.
 
-Begin at `dsl/streams_builder.py`, `topology/topology_builder.py`, `engine/task.py`, `testing/topology_test_driver.py`.
+Begin at `dsl/streams_builder.py`, `topology/internal_topology_builder.py`, `engine/task.py`,
+`testing/topology_test_driver.py`. `store_changelog_reader` restores stores, of tasks on Spark and of queries.
 The public names load on first use, so that `import barnabas.streams` stays cheap.
 """
 

@@ -42,7 +42,7 @@ OF_TOPICS = {
     for synonym, _ in synonyms
     if synonym in SUPPORTED["broker"]
 }
-#: Listeners and fetchers change with a restart only (`dynamic_config`); what listeners are secured by:
+#: Listeners and fetchers change with a restart only (`dynamic_broker_config`); what listeners are secured by:
 #: `security/test_listener_security`.
 WITH_TESTS_OF_THEIR_OWN = {
     "listeners", "listener.security.protocol.map", "min.insync.replicas", "num.replica.fetchers",

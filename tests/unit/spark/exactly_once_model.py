@@ -20,7 +20,7 @@ from barnabas.records import RecordBatchBuilder, read_batches
 from barnabas.records.decoder import decode_records
 from barnabas.spark.exactly_once import commit_protocol as protocol
 from barnabas.spark.exactly_once.decision import Decision
-from barnabas.spark.exactly_once.id_pool import IdPool
+from barnabas.spark.exactly_once.transactional_id_pool import IdPool
 from tests.support.core_broker import START_MS, CoreBroker, create, fetch, produce
 
 QUERY, BASE = "q", "sink-q"

@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.spark.exactly_once.decision import LOST, Decision, DecisionError, TaskState, TaskTransaction
-from barnabas.spark.exactly_once.id_pool import LAST_EPOCH_TO_RESUME, LONGEST_REST, IdPool, Initialize, Resume
+from barnabas.spark.exactly_once.transactional_id_pool import (
+    LAST_EPOCH_TO_RESUME,
+    LONGEST_REST,
+    IdPool,
+    Initialize,
+    Resume,
+)
 
 TASK = TaskTransaction(3, "sink-q-task-w-0", 17, 4, 100, {"rows": [0, 2]})
 

@@ -1,7 +1,7 @@
 """What all parts of the quorum's state machine share: the log, the state, connections, what is to be sent.
 
-The parts above it (`voting`, `fetch_server`, `log_fetcher`, `voter_changes`) each treat some requests and responses;
-`KafkaRaftClient` puts them together. Requests and responses go out as values, by `take_outbound`.
+The parts above it (`voting`, `fetch_server`, `follower_fetcher`, `voter_changes`) each treat some requests and
+responses; `KafkaRaftClient` puts them together. Requests and responses go out as values, by `take_outbound`.
 """
 
 from __future__ import annotations

@@ -15,6 +15,6 @@ made.
 
 To add a mechanism: a class beside `PlainSaslClient` (a `SaslClient`) and its row in `channel_builder`. OAUTHBEARER's
 tokens come, as in Kafka, from a retriever by way of a validator (`oauth_bearer_login_callback_handler`); the
-retrievers stand in the table of `jwt_retriever`, `http_jwt_retriever` is all that speaks HTTP, `assertion` all that
+retrievers stand in the table of `jwt_retriever`, `http_jwt_retriever` is all that speaks HTTP, `jwt_assertion` all that
 signs (PyJWT, the extra `oauth`).
 """

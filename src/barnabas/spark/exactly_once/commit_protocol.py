@@ -20,7 +20,7 @@ from barnabas.spark.exactly_once.decision import (
     TaskTransaction,
     TransactionsLostError,
 )
-from barnabas.spark.exactly_once.id_pool import IdPool, Resume
+from barnabas.spark.exactly_once.transactional_id_pool import IdPool, Resume
 
 # What a task asks of the cluster.
 

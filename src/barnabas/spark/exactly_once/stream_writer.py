@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, cast
 
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from barnabas.spark.exactly_once import driver, task_writer
+from barnabas.spark.exactly_once import driver_steps as driver
+from barnabas.spark.exactly_once import task_writer
 from barnabas.spark.exactly_once.commit_protocol import TaskReport
-from barnabas.spark.exactly_once.driver import SinkPlace
+from barnabas.spark.exactly_once.driver_steps import SinkPlace
 from barnabas.spark.exactly_once.task_identity import current_task
 from barnabas.spark.options import SinkOptions
 

@@ -17,9 +17,9 @@ from barnabas.spark.client_cache import ClientCache
 from barnabas.spark.exactly_once import commit_protocol as protocol
 from barnabas.spark.exactly_once.decision import TaskState
 from barnabas.spark.exactly_once.decision_log import DecisionReader
-from barnabas.spark.exactly_once.driver import SinkPlace
-from barnabas.spark.exactly_once.id_pool import IdPool
+from barnabas.spark.exactly_once.driver_steps import SinkPlace
 from barnabas.spark.exactly_once.task_notes import Note
+from barnabas.spark.exactly_once.transactional_id_pool import IdPool
 from barnabas.spark.garbage_collection import freeze_loaded_objects
 from barnabas.spark.row_writer import RowWriter
 

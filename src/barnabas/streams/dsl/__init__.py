@@ -4,8 +4,8 @@ Rules of the room
 -----------------
 1. **A method adds a node to the builder's graph (`graph/`) and returns what comes out**: a KStream, a KTable, a group.
    Nothing is written to a topology before `build()`, so that `optimizer` can move and merge nodes.
-2. **Names are counted as Kafka counts them** (`names`): every step takes its numbers in Kafka's order, even where the
-   user named it, and even where Kafka takes one for nothing. `describe()` shows it, and changelog topics carry it.
+2. **Names are counted as Kafka counts them** (`operator_names`): every step takes its numbers in Kafka's order, even
+   where the user named it and where Kafka takes one for nothing. `describe()` shows it, changelog topics carry it.
 3. **Serdes go along** (`abstract_stream.Upstream`): a step that changes keys or values forgets theirs, an option object
    overrides; None is the default of the settings.
 4. **Overloads are one method**: options come in any order (`options.pick`), functions may leave the key out

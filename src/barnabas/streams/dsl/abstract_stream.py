@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from barnabas.streams.dsl.graph.graph_node import GraphNode
-from barnabas.streams.dsl.internal_builder import InternalStreamsBuilder
+from barnabas.streams.dsl.internal_streams_builder import InternalStreamsBuilder
 
 
 @dataclass(frozen=True, eq=False)

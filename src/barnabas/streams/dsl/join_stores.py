@@ -13,7 +13,7 @@ from barnabas.streams.errors import StreamsError
 from barnabas.streams.topology.stores import StoreBuilder, StoreKind, StoreSupplier, builder_of, segment_interval_ms
 
 if TYPE_CHECKING:
-    from barnabas.streams.dsl.internal_builder import InternalStreamsBuilder
+    from barnabas.streams.dsl.internal_streams_builder import InternalStreamsBuilder
 
 
 def this_and_other_store(

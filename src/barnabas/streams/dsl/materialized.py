@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from barnabas.streams.dsl.names import validate
+from barnabas.streams.dsl.operator_names import validate
 from barnabas.streams.durations import Duration, as_ms
 from barnabas.streams.serdes import Serde
 from barnabas.streams.topology.materialized import MaterializedInternal
 from barnabas.streams.topology.stores import StoreSupplier
 
 if TYPE_CHECKING:
-    from barnabas.streams.dsl.internal_builder import InternalStreamsBuilder
+    from barnabas.streams.dsl.internal_streams_builder import InternalStreamsBuilder
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -30,7 +30,7 @@ from barnabas.streams.engine.processors import KStreamFilter
 from barnabas.streams.errors import StreamsError, TopologyError
 
 if TYPE_CHECKING:
-    from barnabas.streams.dsl.internal_builder import InternalStreamsBuilder
+    from barnabas.streams.dsl.internal_streams_builder import InternalStreamsBuilder
 
 REUSE = "reuse.ktable.source.topics"
 MERGE = "merge.repartition.topics"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from barnabas.streams.dsl.names import validate
+from barnabas.streams.dsl.operator_names import validate
 from barnabas.streams.durations import Duration, as_ms
 from barnabas.streams.serdes import Serde
 from barnabas.streams.topology.processor_api import StreamPartitioner, TimestampExtractor

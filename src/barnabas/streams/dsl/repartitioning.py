@@ -11,7 +11,7 @@ from barnabas.streams.engine.processors import KStreamFilter
 from barnabas.streams.topology.nodes import InternalTopicProperties
 
 if TYPE_CHECKING:
-    from barnabas.streams.dsl.internal_builder import InternalStreamsBuilder
+    from barnabas.streams.dsl.internal_streams_builder import InternalStreamsBuilder
 
 SUFFIX = "-repartition"
 _GENERATED = re.compile(r"KSTREAM.*-[0-9]{10}")

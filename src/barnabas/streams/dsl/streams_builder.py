@@ -11,7 +11,7 @@ from barnabas.streams.dsl.abstract_stream import Upstream
 from barnabas.streams.dsl.global_ktable import GlobalKTable
 from barnabas.streams.dsl.graph.graph_node import ProcessorParameters, StateStoreNode
 from barnabas.streams.dsl.graph.source_nodes import GlobalStoreNode, StreamSourceNode
-from barnabas.streams.dsl.internal_builder import InternalStreamsBuilder
+from barnabas.streams.dsl.internal_streams_builder import InternalStreamsBuilder
 from barnabas.streams.dsl.kstream import KStream
 from barnabas.streams.dsl.ktable import KTable
 from barnabas.streams.dsl.materialized import Materialized, materialized_internal

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from barnabas.streams.dsl.names import validate
+from barnabas.streams.dsl.operator_names import validate
 from barnabas.streams.durations import Duration, as_ms
 
 _UNBOUNDED = 2**63 - 1

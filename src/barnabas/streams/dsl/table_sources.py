@@ -9,7 +9,7 @@ from barnabas.streams.dsl.global_ktable import GlobalKTable
 from barnabas.streams.dsl.graph.graph_node import GraphNode, ProcessorGraphNode, ProcessorParameters
 from barnabas.streams.dsl.graph.repartition_nodes import OptimizableRepartitionNode
 from barnabas.streams.dsl.graph.source_nodes import TableSourceNode
-from barnabas.streams.dsl.internal_builder import InternalStreamsBuilder
+from barnabas.streams.dsl.internal_streams_builder import InternalStreamsBuilder
 from barnabas.streams.dsl.ktable import KTable
 from barnabas.streams.dsl.materialized import Materialized, materialized_internal
 from barnabas.streams.dsl.options import Consumed

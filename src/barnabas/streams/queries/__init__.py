@@ -7,5 +7,5 @@ Rules of the room
 3. A view has a store for each partition, made and restored as a task's; it answers for all of them, one after the
    other, as Kafka's composite stores do. It takes as much memory as the store.
 
-Files: `store_view`, `changelog_reader` (also restores tasks on Spark).
+File: `store_view`; what it reads comes by `barnabas.streams.store_changelog_reader`, as a task's state on Spark.
 """

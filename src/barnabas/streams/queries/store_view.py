@@ -15,12 +15,12 @@ from barnabas.errors import UnknownTopicOrPartitionError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.streams.config import StreamsConfig
 from barnabas.streams.errors import StateStoreNotAvailableError, UnknownStateStoreError
-from barnabas.streams.queries.changelog_reader import ChangelogReader
 from barnabas.streams.serdes.record_context import RecordContext
 from barnabas.streams.state.memory import MemoryBackend
 from barnabas.streams.state.read_only import ReadOnlyPlainStore, ReadOnlyStore
 from barnabas.streams.state.store import StateStore
 from barnabas.streams.state.store_factory import make_store
+from barnabas.streams.store_changelog_reader import ChangelogReader
 from barnabas.streams.topology.processor_topology import changelog_topic
 from barnabas.streams.topology.stores import StoreBuilder, StoreKind
 from barnabas.streams.topology.topology import Topology

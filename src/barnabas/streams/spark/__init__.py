@@ -11,13 +11,13 @@ Rules of the room
 4. A repartition topic is a topic, as in Kafka: what one batch writes to it the next one reads. Order and results are
    Kafka's; the cost is a batch of latency for each step.
 5. What travels to the tasks is `Application`, by value; what a process holds of a task is only a cache of what the
-   changelogs and the decision log say. Stores lie on the executor's disk, below `state.dir` (`kept_state`); what is
-   kept there is decided, and goes on from the changelogs' offsets that are kept with it.
+   changelogs and the decision log say. Stores lie on the executor's disk, below `state.dir` (`state_directory`); what
+   is kept there is decided, and goes on from the changelogs' offsets that are kept with it.
 
-Files: `kafka_streams` (the application's life), `plan` (a topology as options of source and sink), `internal_topics`
-(how many partitions, and making them), `starting_offsets`, `group_offsets` (where a query stands, for others),
-`local_checkpoint` (how Spark writes its logs), `application`, `data_source` (tasks as rows), `batch_commits` (the
-driver's part of a batch); in a task `task_server` (a process that keeps a task's state from batch to batch),
-`task_home` (takes the steps, runs the engine), `engine_task` (its stores, and how they are restored), `kept_state` (the
-directory of a task), `rows` (Arrow to records and back); `state_protocol`.
+Files: `kafka_streams` (the application's life), `query_plan` (a topology as options of source and sink),
+`internal_topics` (how many partitions, and making them), `starting_offsets`, `group_offsets` (where a query stands, for
+others), `local_checkpoint` (how Spark writes its logs), `application`, `data_source` (tasks as rows), `batch_commits`
+(the driver's part of a batch); in a task `task_processes` (a process that keeps a task's state from batch to batch),
+`task_manager` (takes the steps, runs the engine), `restorable_task` (its stores, and how they are restored),
+`state_directory` (the directory of a task), `rows` (Arrow to records and back); `state_protocol`.
 """

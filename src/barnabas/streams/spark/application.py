@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from barnabas.spark.client_settings import ClientSettings
-from barnabas.spark.exactly_once.driver import SinkPlace
+from barnabas.spark.exactly_once.driver_steps import SinkPlace
 from barnabas.spark.options import SourceOptions
 from barnabas.streams.config import StreamsConfig
 from barnabas.streams.topology.nodes import ProcessorTopology

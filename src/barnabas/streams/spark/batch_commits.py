@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING
 
-from barnabas.spark.exactly_once import driver
+from barnabas.spark.exactly_once import driver_steps as driver
 from barnabas.spark.exactly_once.commit_protocol import TaskReport
 from barnabas.spark.exactly_once.task_identity import QUERY, RUN
 from barnabas.streams.errors import StreamsError
@@ -13,7 +13,7 @@ from barnabas.streams.errors import StreamsError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from barnabas.spark.exactly_once.driver import SinkPlace
+    from barnabas.spark.exactly_once.driver_steps import SinkPlace
 
 
 class BatchFailedError(StreamsError):

@@ -83,8 +83,8 @@ class TaskStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, TaskPartition)
         import pyarrow as pa
 
-        from barnabas.streams.spark import task_server
-        from barnabas.streams.spark.task_home import Request
+        from barnabas.streams.spark import task_processes as task_server
+        from barnabas.streams.spark.task_manager import Request
 
         spark = current_task()
 

@@ -20,7 +20,8 @@ from barnabas.streams.config import StreamsConfig
 from barnabas.streams.durations import Duration, as_ms
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.queries.store_view import StoreView
-from barnabas.streams.spark import group_offsets, internal_topics, plan, starting_offsets
+from barnabas.streams.spark import group_offsets, internal_topics, starting_offsets
+from barnabas.streams.spark import query_plan as plan
 from barnabas.streams.spark.application import Application, application_folder
 from barnabas.streams.spark.batch_commits import BatchCommits
 from barnabas.streams.spark.group_offsets import GroupOffsets

@@ -18,7 +18,7 @@ from barnabas.errors import NoOffsetForPartitionError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.exactly_once.decision import LOST, Decision
 from barnabas.spark.exactly_once.decision_log import DecisionReader
-from barnabas.spark.exactly_once.driver import SinkPlace, repair
+from barnabas.spark.exactly_once.driver_steps import SinkPlace, repair
 from barnabas.spark.offsets import Offsets
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.spark.group_offsets import METADATA

@@ -13,10 +13,10 @@ from barnabas.streams.topology.description import (
     connect,
     in_order,
 )
+from barnabas.streams.topology.internal_topology_builder import TopologyBuilder
 from barnabas.streams.topology.java_order import hash_order
 from barnabas.streams.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from barnabas.streams.topology.processor_topology import is_global, node_groups
-from barnabas.streams.topology.topology_builder import TopologyBuilder
 
 
 def describe(builder: TopologyBuilder) -> TopologyDescription:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from barnabas.streams.topology.internal_topology_builder import TopologyBuilder
 from barnabas.streams.topology.nodes import ProcessorNode, ProcessorTopology, SinkNode, SourceNode
 from barnabas.streams.topology.stores import StoreBuilder
-from barnabas.streams.topology.topology_builder import TopologyBuilder
 
 #: A changelog topic is named for its store.
 CHANGELOG_SUFFIX = "-changelog"

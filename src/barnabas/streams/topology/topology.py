@@ -8,6 +8,7 @@ from typing import Any
 
 from barnabas.streams.topology.describing import describe
 from barnabas.streams.topology.description import TopologyDescription
+from barnabas.streams.topology.internal_topology_builder import TopologyBuilder
 from barnabas.streams.topology.nodes import SourceNode
 from barnabas.streams.topology.processor_api import (
     ProcessorSupplier,
@@ -16,7 +17,6 @@ from barnabas.streams.topology.processor_api import (
     TopicNameExtractor,
 )
 from barnabas.streams.topology.stores import StoreBuilder
-from barnabas.streams.topology.topology_builder import TopologyBuilder
 
 
 class Topology:

@@ -10,7 +10,7 @@ from barnabas.streams import Consumed, JoinWindows, MissingSourceTopicError, Rep
 from barnabas.streams.config import StreamsConfig
 from barnabas.streams.errors import TopologyError
 from barnabas.streams.spark.internal_topics import TopicCounts, counted
-from barnabas.streams.spark.plan import planned
+from barnabas.streams.spark.query_plan import planned
 
 CONFIG = {"application.id": "app", "bootstrap.servers": "localhost:9092"}
 TEXT = Consumed.with_(Serdes.string(), Serdes.string())

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from barnabas.streams.topology.internal_topology_builder import TopologyBuilder
 from barnabas.streams.topology.origins import users_line
 from barnabas.streams.topology.stores import StoreBuilder
-from barnabas.streams.topology.topology_builder import TopologyBuilder
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barnabas.streams.dsl.graph.graph_node import GraphNode, ProcessorGraphNode, ProcessorParameters
-from barnabas.streams.topology.topology_builder import TopologyBuilder
+from barnabas.streams.topology.internal_topology_builder import TopologyBuilder
 
 
 class StreamStreamJoinNode(GraphNode):

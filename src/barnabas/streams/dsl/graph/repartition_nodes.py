@@ -8,8 +8,8 @@ from typing import Any
 from barnabas.streams.dsl.graph.graph_node import GraphNode, ProcessorParameters
 from barnabas.streams.engine.timestamp_extractors import FailOnInvalidTimestamp
 from barnabas.streams.serdes.changed_serde import ChangedSerde
+from barnabas.streams.topology.internal_topology_builder import TopologyBuilder
 from barnabas.streams.topology.nodes import InternalTopicProperties
-from barnabas.streams.topology.topology_builder import TopologyBuilder
 
 
 @dataclass(frozen=True)

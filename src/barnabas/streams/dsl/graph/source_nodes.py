@@ -8,9 +8,9 @@ from typing import Any
 from barnabas.streams.dsl.graph.graph_node import GraphNode, ProcessorParameters, StateStoreNode
 from barnabas.streams.dsl.options import Consumed, Produced
 from barnabas.streams.errors import TopologyError
+from barnabas.streams.topology.internal_topology_builder import TopologyBuilder, stores_of
 from barnabas.streams.topology.nodes import SourceNode
 from barnabas.streams.topology.stores import StoreBuilder
-from barnabas.streams.topology.topology_builder import TopologyBuilder, stores_of
 
 
 class StreamSourceNode(GraphNode):

@@ -12,7 +12,7 @@ from barnabas.errors import KafkaError
 from barnabas.spark.client_cache import ClientCache
 from barnabas.spark.client_settings import ClientSettings
 from barnabas.spark.exactly_once import commit_protocol as protocol
-from barnabas.spark.exactly_once import transactions
+from barnabas.spark.exactly_once import open_transactions as transactions
 from barnabas.spark.exactly_once.decision import COMPLETE, Decision, DecisionError
 from barnabas.spark.exactly_once.decision_log import DecisionReader, DecisionWriter, log_end, settings_of
 from barnabas.spark.exactly_once.repair import repair as repair_steps

@@ -27,13 +27,13 @@ from barnabas.streams.engine.global_task import GlobalTask
 from barnabas.streams.engine.record import InputRecord
 from barnabas.streams.engine.task import Task, TaskSettings
 from barnabas.streams.errors import ProcessorStateError, StreamsError
-from barnabas.streams.queries.changelog_reader import ChangelogReader
 from barnabas.streams.spark import rows
 from barnabas.streams.spark.application import Application, application_folder
-from barnabas.streams.spark.engine_task import BatchPlan, EngineTask, TaskPlan
-from barnabas.streams.spark.kept_state import clean
+from barnabas.streams.spark.restorable_task import BatchPlan, EngineTask, TaskPlan
+from barnabas.streams.spark.state_directory import clean
 from barnabas.streams.spark.state_protocol import Compute, Keep, ReadDecision, Restore, TaskBatch, run_task
 from barnabas.streams.state.store import StateStore
+from barnabas.streams.store_changelog_reader import ChangelogReader
 from barnabas.streams.topology.processor_api import TaskId
 
 if TYPE_CHECKING:

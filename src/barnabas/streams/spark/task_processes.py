@@ -31,7 +31,7 @@ from typing import Any
 
 from barnabas.spark.exactly_once.commit_protocol import TaskReport
 from barnabas.streams.errors import StreamsError
-from barnabas.streams.spark.task_home import Request, TaskHome
+from barnabas.streams.spark.task_manager import Request, TaskHome
 
 #: Seconds until a process ends that is asked for nothing.
 IDLE = 600.0
@@ -85,7 +85,7 @@ def _start(path: Path) -> None:
         if _answers(path):
             return
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
-        command = [sys.executable, "-m", "barnabas.streams.spark.task_server", str(path), str(os.getppid())]
+        command = [sys.executable, "-m", "barnabas.streams.spark.task_processes", str(path), str(os.getppid())]
         process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
         while not _answers(path):
             if process.poll() is not None or time.monotonic() > deadline:

@@ -24,9 +24,9 @@ from barnabas.streams.config import StreamsConfig
 from barnabas.streams.engine.record import InputRecord
 from barnabas.streams.engine.task import TaskSettings
 from barnabas.streams.errors import ProcessorStateError
-from barnabas.streams.spark import plan
-from barnabas.streams.spark.engine_task import BatchPlan, EngineTask, TaskPlan
-from barnabas.streams.spark.kept_state import Kept, KeptState, clean
+from barnabas.streams.spark import query_plan as plan
+from barnabas.streams.spark.restorable_task import BatchPlan, EngineTask, TaskPlan
+from barnabas.streams.spark.state_directory import Kept, KeptState, clean
 from barnabas.streams.state.changelog_record import ChangelogRecord
 from barnabas.streams.state.disk import DiskBackend
 from barnabas.streams.state.store import StateStore
@@ -255,7 +255,7 @@ def test_two_processes_of_a_machine_have_a_directory_each(app: Application) -> N
 HOLDER = """
 import sys, time
 from pathlib import Path
-from barnabas.streams.spark.kept_state import Kept, KeptState
+from barnabas.streams.spark.state_directory import Kept, KeptState
 state = KeptState(Path(sys.argv[1]), "0_0")
 counts = state.backend.open("counts")
 counts.put(b"a", b"kept")

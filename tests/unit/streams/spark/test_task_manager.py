@@ -22,9 +22,10 @@ from barnabas.spark.exactly_once.decision import COMPLETE, Decision, TaskState
 from barnabas.spark.ranges import OffsetRange
 from barnabas.streams import StreamsBuilder
 from barnabas.streams.config import StreamsConfig
-from barnabas.streams.spark import plan, rows
+from barnabas.streams.spark import query_plan as plan
+from barnabas.streams.spark import rows
 from barnabas.streams.spark.internal_topics import TopicCounts
-from barnabas.streams.spark.task_home import Request, TaskHome
+from barnabas.streams.spark.task_manager import Request, TaskHome
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from barnabas.config.config_def import definitions
 from barnabas.spark.client_settings import ClientSettings
 from barnabas.spark.co_partitions import CoPartitions, Group
-from barnabas.spark.exactly_once.driver import SinkPlace
+from barnabas.spark.exactly_once.driver_steps import SinkPlace
 from barnabas.spark.options import SinkOptions, SourceOptions
 from barnabas.streams.config import SETTINGS, StreamsConfig
 from barnabas.streams.engine.global_task import GlobalTask

@@ -8,7 +8,7 @@ from typing import Any
 
 from barnabas.streams.dsl.graph.graph_node import GraphNode, RootNode
 from barnabas.streams.dsl.graph.repartition_nodes import OptimizableRepartitionNode
-from barnabas.streams.dsl.names import Names
+from barnabas.streams.dsl.operator_names import Names
 from barnabas.streams.dsl.optimizer import matching_ancestor, optimize
 from barnabas.streams.topology.origins import note_origin
 from barnabas.streams.topology.topology import Topology

@@ -14,7 +14,7 @@ from pyspark import cloudpickle
 from barnabas.streams import Consumed, ContextualProcessor, PunctuationType, Record, Serdes, StreamsBuilder
 from barnabas.streams.config import StreamsConfig
 from barnabas.streams.errors import TopologyError
-from barnabas.streams.spark import plan
+from barnabas.streams.spark import query_plan as plan
 from barnabas.streams.spark.internal_topics import counted
 
 CONFIG = {

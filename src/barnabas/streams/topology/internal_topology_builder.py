@@ -12,7 +12,7 @@ from typing import Any
 
 from barnabas.streams.errors import TopologyError
 from barnabas.streams.topology.copartitioning import Copartitioning
-from barnabas.streams.topology.internal_names import InternalNames
+from barnabas.streams.topology.internal_resources_naming import InternalNames
 from barnabas.streams.topology.node_groups import NodeGroups
 from barnabas.streams.topology.nodes import (
     GlobalStoreRestore,

@@ -14,10 +14,10 @@ from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.exactly_once.decision import TaskState
 from barnabas.streams.engine.task import Task, TaskSettings
 from barnabas.streams.errors import StreamsError
-from barnabas.streams.queries.changelog_reader import ChangelogReader
-from barnabas.streams.spark.kept_state import Kept, KeptState
+from barnabas.streams.spark.state_directory import Kept, KeptState
 from barnabas.streams.spark.state_protocol import HeldTask
 from barnabas.streams.state.store import StateStore
+from barnabas.streams.store_changelog_reader import ChangelogReader
 from barnabas.streams.topology.nodes import ProcessorTopology
 from barnabas.streams.topology.processor_api import TaskId
 
