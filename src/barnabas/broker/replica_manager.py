@@ -19,6 +19,7 @@ from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
 from barnabas.broker.partition import ACKS_ALL, Partition
 from barnabas.broker.replication.in_sync_replicas import InSyncReplicas
 from barnabas.broker.storage_threads import CountingStorage
+from barnabas.broker.stray_logs import StrayLogs
 from barnabas.protocol.messages.no_op_record import NoOpRecord
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.batch_header import NO_TIMESTAMP
@@ -450,7 +451,7 @@ class ReplicaManager:
         When all are open, those of deleted topics are gone, and the metadata need not remember these topics.
         """
         topics = {topic.name: topic for topic in self._metadata.topics()}
-        deleted = self._metadata.deleted_topic_ids()
+        stray = StrayLogs(self._logs, topics, self._metadata.deleted_topic_ids(), self._is_assigned, warn)
 
         def opened(log: UnifiedLog) -> None:
             partition = self._partitions.get(log.topic_partition)
@@ -459,13 +460,16 @@ class ReplicaManager:
                 self._fetch_again(partition)
                 self.on_log_reopened(log.topic_partition)
             else:
-                self._adopt(log, topics.get(log.topic_partition.topic), deleted, warn)
+                stray.check(log)
 
         self._logs.notify_opened(opened, self._metadata.forget_deleted_topics)
         self._logs.notify_moved(self._log_moved)
         self._logs.note_topics(topic.id for topic in topics.values())
         if not self._logs.unopened:
             self._metadata.forget_deleted_topics()
+
+    def _is_assigned(self, name: TopicPartition) -> bool:
+        return self._cluster is None or self._cluster.is_assigned(name)
 
     def _log_moved(self, log: UnifiedLog) -> None:
         partition = self._partitions.get(log.topic_partition)
@@ -480,36 +484,6 @@ class ReplicaManager:
     def future_log(self, name: TopicPartition) -> FutureLog | None:
         """Return the copy of a log that is on its way to another data directory."""
         return self._logs.future(name)
-
-    def _adopt(
-        self, log: UnifiedLog, topic: TopicMetadata | None, deleted: Collection[bytes], warn: Callable[[str], None]
-    ) -> None:
-        """Delete the log of a deleted topic that a crash has left, and say so of a log that belongs to no topic.
-
-        Such a one is closed, so that no retention touches it; a topic that is made under its name takes it over.
-        A log of another topic of the same name is renamed, for it must be neither served nor deleted.
-        """
-        name = log.topic_partition
-        if log.topic_id in deleted:
-            self._logs.delete_log(name)
-        elif topic is None or name.partition >= topic.partitions:
-            self._logs.set_aside(name)
-            warn(
-                f"{log.directory} belongs to no topic that is known here; it is left as it is and not served. "
-                f"Create the topic {name.topic} with at least {name.partition + 1} partition(s) to take it over"
-            )
-        elif self._cluster is not None and not self._cluster.is_assigned(name):
-            warn(
-                f"{log.directory} is of a replica that was moved to other brokers; it is kept as "
-                f"{self._logs.mark_stray(name)} and not served, and can be deleted"
-            )
-        elif log.topic_id not in (None, topic.id):
-            directory = log.directory
-            warn(
-                f"{directory} was written for another topic of that name; it is kept as "
-                f"{self._logs.mark_stray(name)} and not served. To import it, delete its partition.metadata and "
-                "give it its old name while the broker is stopped"
-            )
 
     def _topic_configured(self, topic: TopicMetadata) -> None:
         self._logs.update_topic_config(topic.name, topic.configs)
