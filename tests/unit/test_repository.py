@@ -68,8 +68,21 @@ def test_no_file_is_large(committed: list[Path]) -> None:
 LONG_FILES = {Path("src/barnabas/client/producer/append.py"), Path("src/barnabas/protocol/codec.py")}
 MOST_LINES = 600
 MOST_LINES_OF_A_FUNCTION = 70
-#: Rooms in which classes name each other's types: a stream becomes a table, a handler gets the broker that calls it.
-TYPES_GO_ROUND = ("barnabas.broker.", "barnabas.streams.dsl.")
+#: The one circle of types: what the methods of streams and tables return (`barnabas.streams.dsl`, rule 6).
+TYPES_GO_ROUND = {
+    "aggregating",
+    "branched",
+    "cogrouped",
+    "foreign_key_join",
+    "kgrouped_stream",
+    "kgrouped_table",
+    "kstream",
+    "ktable",
+    "stream_joins",
+    "table_joins",
+    "table_sources",
+    "windowed_streams",
+}
 GENERATED = ("src/barnabas/protocol/messages/", "src/barnabas/errors.py")
 
 
@@ -183,7 +196,7 @@ def test_no_modules_load_each_other(sources: dict[str, Source]) -> None:
 def test_types_go_round_only_where_that_is_their_meaning(sources: dict[str, Source]) -> None:
     found = circles(modules(sources, at_load=False))
 
-    assert [circle for circle in found if not all(name.startswith(TYPES_GO_ROUND) for name in circle)] == []
+    assert [set(circle) - {f"barnabas.streams.dsl.{name}" for name in TYPES_GO_ROUND} for circle in found] == [set()]
 
 
 def test_a_circle_is_found() -> None:

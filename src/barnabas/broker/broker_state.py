@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from barnabas.broker.config_admin_manager import ConfigAdmin
     from barnabas.broker.groups.group_coordinator import GroupCoordinator
     from barnabas.broker.loggers import Loggers
-    from barnabas.broker.membership.cluster_member import ClusterMember
+    from barnabas.broker.member_port import MemberPort
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata, Done
     from barnabas.broker.metadata.metadata_cache import ClusterView
     from barnabas.broker.replica_manager import ReplicaManager
@@ -125,7 +125,7 @@ class BrokerState:
         self.advertised: dict[str, tuple[str, int]] = {}
         self.unsent_bytes = 0
         self.client_metrics: ClientMetricsManager | None = None
-        self.member: ClusterMember | None = None
+        self.member: MemberPort | None = None
         self.authorization: Authorization | None = None
 
     @property

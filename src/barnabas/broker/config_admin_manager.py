@@ -18,7 +18,6 @@ from barnabas.config.config_def import definitions
 from barnabas.protocol.kinds import ConfigResourceType, OpType
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata, Done
 
@@ -94,6 +93,49 @@ class ConfigAdmin:
         """Plan these settings and no others for one resource (AlterConfigs). Raises KafkaError."""
         self._stored(kind, name)
         return self._plan(kind, name, dict(configs), validate_only)
+
+    def alter_all(
+        self,
+        resources: Sequence[Any],
+        plan: Callable[[Any], Planned | None],
+        array: ArrayField,
+        new_response: Callable[..., Any],
+    ) -> Pieces:
+        """Make the response to a request that changes resources; each has its own result, in `array`.
+
+        One that is named twice is not changed at all, like in Apache Kafka. `_AT_ONCE` of them are one commit.
+        """
+        message: type[Any] = array.message
+        times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+        responses: list[Any] = []
+        for some in in_pieces(resources, _AT_ONCE):
+            if responses:
+                yield None
+            yield from turn_of(self._metadata)
+            planned: list[tuple[Any, Planned]] = []
+            for resource in some:
+                kind, name = resource.resource_type, resource.resource_name
+                response = new_response(resource_type=kind, resource_name=name, error_message=None)
+                try:
+                    if times[kind, name] > 1:
+                        raise errors.InvalidRequestError("Each resource must appear at most once.")
+                    found = plan(resource)
+                    if found is not None:
+                        planned.append((response, found))
+                except errors.KafkaError as problem:
+                    response.error_code, response.error_message = problem.code, str(problem)
+                responses.append(response)
+            yield from self._commit_all(planned)
+        return (yield from pieces_of(array, responses, lambda one: (one, 1), lambda all: message(responses=all)))
+
+    def _commit_all(self, planned: Sequence[tuple[Any, Planned]]) -> Steps[None]:
+        def begin(tell: Callable[[errors.KafkaError | None], None]) -> None:
+            self.commit([change for _, change in planned], tell)
+
+        problem = (yield from outcome_of(begin)) if planned else None
+        if problem is not None:
+            for response, _ in planned:
+                response.error_code, response.error_message = problem.code, str(problem)
 
     def _stored(self, kind: int, name: str) -> Mapping[str, str]:
         if kind == ConfigResourceType.TOPIC:
@@ -185,51 +227,6 @@ class ConfigAdmin:
             return
         for change in changes:
             self._loggers.set(change.name, None if change.operation == OpType.DELETE else change.value)
-
-
-def altered(
-    broker: BrokerState,
-    resources: Sequence[Any],
-    plan: Callable[[Any], Planned | None],
-    array: ArrayField,
-    new_response: Callable[..., Any],
-) -> Pieces:
-    """Make the response to a request that changes resources; each has its own result, in `array`.
-
-    One that is named twice is not changed at all, like in Apache Kafka. `_AT_ONCE` of them are one commit.
-    """
-    message: type[Any] = array.message
-    times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
-    responses: list[Any] = []
-    for some in in_pieces(resources, _AT_ONCE):
-        if responses:
-            yield None
-        yield from turn_of(broker.metadata)
-        planned: list[tuple[Any, Planned]] = []
-        for resource in some:
-            kind, name = resource.resource_type, resource.resource_name
-            response = new_response(resource_type=kind, resource_name=name, error_message=None)
-            try:
-                if times[kind, name] > 1:
-                    raise errors.InvalidRequestError("Each resource must appear at most once.")
-                found = plan(resource)
-                if found is not None:
-                    planned.append((response, found))
-            except errors.KafkaError as problem:
-                response.error_code, response.error_message = problem.code, str(problem)
-            responses.append(response)
-        yield from _commit(broker.config_admin, planned)
-    return (yield from pieces_of(array, responses, lambda one: (one, 1), lambda all: message(responses=all)))
-
-
-def _commit(admin: ConfigAdmin, planned: Sequence[tuple[Any, Planned]]) -> Steps[None]:
-    def begin(tell: Callable[[errors.KafkaError | None], None]) -> None:
-        admin.commit([change for _, change in planned], tell)
-
-    problem = (yield from outcome_of(begin)) if planned else None
-    if problem is not None:
-        for response, _ in planned:
-            response.error_code, response.error_message = problem.code, str(problem)
 
 
 def check_broker_id(name: str, node_id: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.broker.broker_state import BrokerState
 from barnabas.broker.client_quota_manager import ClientQuotas
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.config_admin_manager import ConfigAdmin
     from barnabas.broker.groups.group_coordinator import GroupCoordinator
+    from barnabas.broker.handlers.registry import ClusterHandlers
     from barnabas.broker.instant import Instant
     from barnabas.broker.log.filesystem import FileSystem
-    from barnabas.broker.membership.cluster_member import ClusterMember
+    from barnabas.broker.member_port import MemberPort
     from barnabas.broker.metadata.metadata_cache import ClusterView
     from barnabas.broker.metadata.metadata_store import MetadataStore
     from barnabas.broker.security.authorization import Authorization
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
     from barnabas.broker.transactions.marker import MarkerWriter
     from barnabas.broker.transactions.transaction_coordinator import TransactionCoordinator
     from barnabas.protocol.topic_partition import TopicPartition
+
+    class Member(MemberPort, ClusterHandlers, Protocol):
+        """A membership in a cluster, as `ClusterMember` is one."""
+
 
 #: One step of the log manager's background work: so many pieces of it, and then so many seconds of rest.
 BACKGROUND_BUDGET = 64
@@ -68,7 +73,7 @@ class BrokerNode:
         warn: Callable[[str], None],
         filesystem: FileSystem | None = None,
         storage: Storage | None = None,
-        member: ClusterMember | None = None,
+        member: Member | None = None,
     ):
         self.config = config
         self.metadata = ClusterMetadata(store, storage)
@@ -87,6 +92,7 @@ class BrokerNode:
         ]
         self.logs: Logs = managers[0] if len(managers) == 1 else LogDirectories(managers)
         self.core = RequestDispatcher(self.state, warn)
+        self.core.cluster = member
         self.request_log = RequestLog(warn)
         self._authorization = self._make_authorization()
         self.scram_users = ScramUsers(self.metadata)
@@ -147,7 +153,7 @@ class BrokerNode:
         state, metadata = self.state, self.metadata
         if state.member is not None:
             member = state.member
-            return ImageView(lambda: member.image, lambda: member.control.controller_id)
+            return ImageView(lambda: member.image, lambda: member.controller_id)
 
         def count(topic: str) -> int:
             found = metadata.topic(topic)
@@ -237,7 +243,7 @@ class BrokerNode:
         from barnabas.broker.config_admin_manager import ConfigAdmin
 
         member = self.state.member
-        write = None if member is None else member.control.write_settings
+        write = None if member is None else member.write_settings
         return ConfigAdmin(self.config, self.metadata, self.dynamic_config, self.state.loggers, write)
 
     def _request_level_changed(self, level: str) -> None:

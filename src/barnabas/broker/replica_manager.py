@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from barnabas.broker.log.cold_range import ColdRange
     from barnabas.broker.log.future_log import FutureLog
     from barnabas.broker.log.log_directories import Logs
-    from barnabas.broker.log.log_directory import DirectoryState
+    from barnabas.broker.log.log_manager import DirectoryState
     from barnabas.broker.log.unified_log import UnifiedLog
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata, TopicMetadata
     from barnabas.broker.metadata.partition_registration import PartitionRegistration

@@ -21,7 +21,7 @@ from barnabas.protocol.plan import plan_of
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
-    from barnabas.broker.handlers.registry import Shortcut
+    from barnabas.broker.handlers.registry import ClusterHandlers, Shortcut
     from barnabas.broker.instant import Instant
     from barnabas.broker.network.client_connection import ClientConnection
     from barnabas.broker.request import RequestObserver, ShortcutObserver
@@ -59,6 +59,8 @@ class RequestDispatcher:
         self.channel = RequestChannel(state, warn, self.handle_frame)
         self.services: list[Service] = []
         self.observers: list[RequestObserver] = []
+        #: Who serves what concerns other brokers; None for a broker that is alone.
+        self.cluster: ClusterHandlers | None = None
         self.shortcut_observer: ShortcutObserver | None = None
         self.timer: Callable[[], float] = _no_time
         self.has_new_deadlines = False
@@ -256,14 +258,15 @@ class RequestDispatcher:
 
     def _load(self, api_key: int, version: int) -> ServedApi:
         member, name = self.state.member, request_class(api_key).NAME
-        served = SERVED.get(api_key) or (None if member is None else member.served(api_key))
+        served = SERVED.get(api_key) or (None if member is None else member.served_apis.get(api_key))
         if served is None:
             raise InvalidRequestError(f"{name} is not served")
         if served[1] <= version <= served[2]:
             local = handler_for(api_key) if api_key in SERVED else None
             if local is not None:
                 local = with_commits(api_key, local)
-            handle = local if member is None else member.handler(api_key, local)
+            cluster = self.cluster
+            handle = local if cluster is None else cluster.handler(api_key, local)
             assert handle is not None, "what is served has a handler"
             if self.state.authorization is not None:
                 from barnabas.broker.security.request_rules import guarded

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.config_admin_manager import Planned, altered
+from barnabas.broker.config_admin_manager import Planned
 from barnabas.broker.piecewise import ArrayField, PiecewiseResponse
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
@@ -27,15 +27,16 @@ RESOURCE = ResourceType.CLUSTER
 
 def handle(broker: BrokerState, context: RequestContext, request: AlterConfigsRequest) -> Message | PiecewiseResponse:
     """Each resource is changed as a whole or not at all, and has its own result."""
+    admin = broker.config_admin
 
     def plan(resource: AlterConfigsResource) -> Planned | None:
         configs = _configs(resource)
-        return broker.config_admin.replace(
+        return admin.replace(
             resource.resource_type, resource.resource_name, configs, validate_only=request.validate_only
         )
 
     array = ArrayField(AlterConfigsResponse, "responses", context.api_version)
-    return broker.large_responses.answer(altered(broker, request.resources, plan, array, AlterConfigsResourceResponse))
+    return broker.large_responses.answer(admin.alter_all(request.resources, plan, array, AlterConfigsResourceResponse))
 
 
 def _configs(resource: AlterConfigsResource) -> dict[str, str]:

@@ -78,4 +78,4 @@ def handle(broker: BrokerState, context: RequestContext, request: ApiVersionsReq
 def _of_clusters(broker: BrokerState) -> list[ApiVersion]:
     if broker.member is None:
         return []
-    return [ApiVersion(int(key), low, high) for key, (_, low, high) in broker.member.control.served.items()]
+    return [ApiVersion(int(key), low, high) for key, (_, low, high) in broker.member.served_apis.items()]

@@ -22,8 +22,7 @@ from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
-    from barnabas.broker.log.log_directory import DirectoryState
-    from barnabas.broker.log.log_manager import LogManager
+    from barnabas.broker.log.log_manager import DirectoryState, LogManager
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.message import Message
     from barnabas.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.config_admin_manager import Change, Planned, altered
+from barnabas.broker.config_admin_manager import Change, Planned
 from barnabas.broker.piecewise import ArrayField, PiecewiseResponse
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.incremental_alter_configs_response import (
@@ -34,12 +34,11 @@ def handle(
     broker: BrokerState, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> Message | PiecewiseResponse:
     """Each resource is changed as a whole or not at all, and has its own result."""
+    admin = broker.config_admin
 
     def plan(resource: AlterConfigsResource) -> Planned | None:
         changes = [Change(config.name, config.config_operation, config.value) for config in resource.configs]
-        return broker.config_admin.alter(
-            resource.resource_type, resource.resource_name, changes, validate_only=request.validate_only
-        )
+        return admin.alter(resource.resource_type, resource.resource_name, changes, validate_only=request.validate_only)
 
     array = ArrayField(IncrementalAlterConfigsResponse, "responses", context.api_version)
-    return broker.large_responses.answer(altered(broker, request.resources, plan, array, AlterConfigsResourceResponse))
+    return broker.large_responses.answer(admin.alter_all(request.resources, plan, array, AlterConfigsResourceResponse))

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.broker.handlers.served_apis import SERVED as SERVED
 from barnabas.broker.handlers.served_apis import SHORTCUTS as SHORTCUTS
@@ -29,6 +29,14 @@ if TYPE_CHECKING:
 
     Handler = Callable[[BrokerState, RequestContext, Any], Message | DelayedOperation | None]
     Shortcut = Callable[[BrokerState, memoryview, int], bytes | None]
+
+
+class ClusterHandlers(Protocol):
+    """Who serves an API in a cluster: the controller, or this broker with what it has to ask others."""
+
+    def handler(self, api_key: int, local: Handler | None) -> Handler:
+        """Return what serves an API; `local` is what serves it in a broker that is alone."""
+
 
 _loaded: dict[int, Handler] = {}
 

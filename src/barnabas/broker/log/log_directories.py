@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from barnabas.broker.log.filesystem import DirectoryLockedError
 from barnabas.broker.log.future_log import FutureLog
-from barnabas.broker.log.log_directory import DirectoryState
 from barnabas.broker.log.log_health import OFFLINE
-from barnabas.broker.log.log_manager import LogManager
+from barnabas.broker.log.log_manager import DirectoryState, LogManager
 from barnabas.errors import KafkaStorageError, LogDirNotFoundError, ReplicaNotAvailableError
 
 #: How often a directory with a trouble is written to, in milliseconds, and what for.

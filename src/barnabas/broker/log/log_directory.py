@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from barnabas.broker.log.checkpoint_files import (
     CLEAN_SHUTDOWN_FILE,
@@ -27,20 +27,12 @@ from barnabas.errors import KafkaStorageError
 
 if TYPE_CHECKING:
     from barnabas.broker.log.filesystem import DirectoryLock, FileSystem
-    from barnabas.broker.log.log_manager import LogManager
     from barnabas.broker.log.offset_checkpoints import OffsetCheckpoints
     from barnabas.protocol.topic_partition import TopicPartition
 
 Identify = Callable[[str | None], tuple[str, int] | Owner]
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
-
-
-class DirectoryState(NamedTuple):
-    """A data directory as others see it: what has its logs, and why it is out of service, None while it is not."""
-
-    manager: LogManager
-    problem: str | None
 
 
 class LogDirectory:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.log.background_work import BackgroundWork
 from barnabas.broker.log.checkpoint_files import PARTITION_METADATA, write_partition_metadata
@@ -13,7 +13,7 @@ from barnabas.broker.log.deleted_logs import DeletedLogs
 from barnabas.broker.log.filesystem import FileSystem
 from barnabas.broker.log.log_cleaner import LogCleaner
 from barnabas.broker.log.log_config import LogConfig
-from barnabas.broker.log.log_directory import DirectoryState, Identify, LogDirectory
+from barnabas.broker.log.log_directory import Identify, LogDirectory
 from barnabas.broker.log.log_file_utils import (
     FUTURE_DIR_SUFFIX,
     LOG_FILE_SUFFIX,
@@ -43,7 +43,6 @@ from barnabas.protocol.topic_partition import TopicPartition
 if TYPE_CHECKING:
     import logging
 
-    from barnabas.broker.log.future_log import FutureLog
     from barnabas.broker.log.truncation import LogTruncation
 
 Settings = Mapping[str, object]
@@ -64,6 +63,13 @@ MEND_INTERVAL_MS = 5_000
 #: With less room than this on the disk, deleted files go at once; their delay is a comfort for readers, which need none
 #: here.
 LITTLE_ROOM = 16 << 20
+
+
+class DirectoryState(NamedTuple):
+    """A data directory as others see it: what has its logs, and why it is out of service, None while it is not."""
+
+    manager: LogManager
+    problem: str | None
 
 
 class LogManager:
@@ -163,7 +169,7 @@ class LogManager:
         if not self.holds(name):
             raise ReplicaNotAvailableError(f"there is no log of {name} yet")
 
-    def future(self, name: TopicPartition) -> FutureLog | None:
+    def future(self, name: TopicPartition) -> None:
         """See `LogDirectories.future`: there is none."""
 
     def note_topics(self, topic_ids: Iterable[bytes]) -> None:

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from barnabas.broker.config import BrokerConfig
+    from barnabas.broker.config_admin_manager import WriteSettings
     from barnabas.broker.handlers.registry import Handler
     from barnabas.broker.instant import Instant
-    from barnabas.broker.log.log_directory import DirectoryState
+    from barnabas.broker.log.log_manager import DirectoryState
     from barnabas.broker.membership.control_plane import ControlPlane
     from barnabas.broker.metadata.image_store import ImageStore
     from barnabas.broker.metadata.metadata_image import BrokerRegistration, MetadataImage
@@ -217,9 +218,20 @@ class ClusterMember:
 
     # -- what belongs to other brokers -------------------------------------------------------------------------------
 
-    def served(self, api_key: int) -> tuple[str, int, int] | None:
-        """Return what is served in clusters only, as `SERVED` has it: name, lowest and highest version."""
-        return self.control.served.get(api_key)
+    @property
+    def served_apis(self) -> Mapping[int, tuple[str, int, int]]:
+        """See `MemberPort`."""
+        return self.control.served
+
+    @property
+    def controller_id(self) -> int | None:
+        """See `MemberPort`."""
+        return self.control.controller_id
+
+    @property
+    def write_settings(self) -> WriteSettings | None:
+        """See `MemberPort`."""
+        return self.control.write_settings
 
     def handler(self, api_key: int, local: Handler | None) -> Handler:
         """Return what serves an API in a cluster: the controller, or this broker with what it has to ask others."""

@@ -11,10 +11,47 @@ if TYPE_CHECKING:
     from barnabas.broker.config_admin_manager import WriteSettings
     from barnabas.broker.handlers.registry import Handler
     from barnabas.broker.membership.broker_lifecycle import LifecycleState
-    from barnabas.broker.membership.cluster_member import ClusterMember
+    from barnabas.broker.membership.broker_metadata_publisher import Roles
+    from barnabas.broker.membership.node_to_controller_channel import ControllerRequests
     from barnabas.broker.metadata.image_store import ImageStore
     from barnabas.broker.metadata.metadata_image import Endpoint, MetadataImage
+    from barnabas.broker.requester import Requester
+    from barnabas.errors import KafkaError
     from barnabas.network.node import Node
+    from barnabas.protocol.topic_partition import TopicPartition
+
+
+class ControlledMember(Protocol):
+    """What a control plane asks of the member that it belongs to, see `ClusterMember`."""
+
+    forwarded: ControllerRequests
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether there is a node that goes by the metadata."""
+
+    @property
+    def is_recovering(self) -> bool:
+        """Whether a role waits for its log."""
+
+    @property
+    def failed_roles(self) -> Mapping[TopicPartition, KafkaError]:
+        """The partitions whose role could not be taken, with the reason."""
+
+    def publish(self, image: MetadataImage, roles: Roles | None = None) -> bool:
+        """Have the node go by another image; False where there is no node yet."""
+
+    def open(self, key: object, requester: Requester, name: str | None = None) -> None:
+        """Give a requester its way to other nodes, under the name of a client."""
+
+    def wake_all(self) -> None:
+        """Have all requesters asked soon: they may reach now what they could not reach before."""
+
+    def offline_directories(self) -> list[bytes]:
+        """Return the ids of the data directories that went out of service since the broker was started."""
+
+    def node(self, broker_id: int) -> Node | None:
+        """Return where brokers reach another broker."""
 
 
 class ControlPlane(Protocol):
@@ -64,7 +101,7 @@ class ControlPlane(Protocol):
     def write_settings(self) -> WriteSettings | None:
         """How this broker itself stores settings of topics and brokers; None where the controller does."""
 
-    def attach(self, member: ClusterMember) -> None:
+    def attach(self, member: ControlledMember) -> None:
         """Take note of whose control plane this is."""
 
     def observe(self) -> None:

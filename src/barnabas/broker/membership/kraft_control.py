@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.handlers.registry import Handler
-    from barnabas.broker.membership.cluster_member import ClusterMember
+    from barnabas.broker.membership.control_plane import ControlledMember
     from barnabas.broker.metadata.metadata_image import Endpoint, MetadataImage
     from barnabas.network.node import Node
 
@@ -62,7 +62,7 @@ class KRaftControl:
         )
         self.observer.on_leader_changed = self._leader_changed
 
-    def attach(self, member: ClusterMember) -> None:
+    def attach(self, member: ControlledMember) -> None:
         """See `ControlPlane`."""
         self._member = member
         self._forwarding = Forwarding(member.forwarded)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum, auto
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas import errors
 from barnabas.broker.network.login_counts import LoginOutcome
@@ -23,8 +23,9 @@ from barnabas.protocol.messages.sasl_handshake_response import SaslHandshakeResp
 from barnabas.protocol.plan import plan_of
 
 if TYPE_CHECKING:
+    from barnabas.broker.instant import Instant
     from barnabas.broker.network.client_connection import ClientConnection
-    from barnabas.broker.network.request_channel import RequestChannel
+    from barnabas.broker.network.login_counts import LoginCounts
     from barnabas.broker.security.sasl_listener import SaslListener, SaslMechanism
     from barnabas.broker.security.sasl_server import Identity, SaslServer
     from barnabas.protocol.message import Message
@@ -37,6 +38,23 @@ _SHORTEST_SESSION = 1.0
 _NAMES = {_SASL_HANDSHAKE: SaslHandshakeResponse, _API_VERSIONS: ApiVersionsResponse}
 #: What an operator is told at most of what clients have sent.
 _LONGEST_TOLD = 200
+
+
+class LoginChannel(Protocol):
+    """What a login asks of the broker's connections (`RequestChannel`)."""
+
+    instant: Instant
+    logins: LoginCounts
+    max_request_size: int
+
+    def handle(self, connection: ClientConnection, frame: memoryview) -> None:
+        """Take a request of a client that may ask."""
+
+    def refuse(self, connection: ClientConnection, reason: str) -> None:
+        """End a connection, for a reason that the operator should know."""
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call something after so long."""
 
 
 class LoginState(Enum):
@@ -54,7 +72,7 @@ class LoginState(Enum):
 class SaslServerAuthenticator:
     """One connection's. `handle` is what the connection calls with each frame."""
 
-    def __init__(self, sasl: SaslListener, channel: RequestChannel) -> None:
+    def __init__(self, sasl: SaslListener, channel: LoginChannel) -> None:
         self._sasl = sasl
         self._channel = channel
         self._state = LoginState.HANDSHAKE_OR_VERSIONS

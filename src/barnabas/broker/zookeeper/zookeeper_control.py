@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from barnabas.broker.config_admin_manager import ConfigsChange
     from barnabas.broker.handlers.registry import Handler
     from barnabas.broker.membership.broker_metadata_publisher import Roles
-    from barnabas.broker.membership.cluster_member import ClusterMember
+    from barnabas.broker.membership.control_plane import ControlledMember
     from barnabas.broker.metadata.cluster_metadata import Done
     from barnabas.broker.metadata.metadata_image import Endpoint
     from barnabas.broker.zookeeper.operations import Program, ZooKeeperSession
@@ -75,7 +75,7 @@ class ZooKeeperControl:
         self.problem: Exception | None = None
         self.on_changed: Callable[[], None] = lambda: None
 
-    def attach(self, member: ClusterMember) -> None:
+    def attach(self, member: ControlledMember) -> None:
         """See `ControlPlane`."""
         self._member = member
         self._forwarding = PlainForwarding(member.forwarded)

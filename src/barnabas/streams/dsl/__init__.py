@@ -12,6 +12,9 @@ Rules of the room
    (`functions.with_key`). What does not fit is a TypeError at that line.
 5. Old values travel only where a step asks for them (`KTable.enable_sending_old_values`), and a table has a store only
    where it is named or a step needs to look values up (`KTable.value_getter_supplier`).
+6. **The public classes form the house's one circle of types.** A KStream's methods return KTables and grouped streams,
+   whose methods return KTables, which become KStreams again: that is Kafka's API. Protocols would write every signature
+   twice and show users other names than those they import. At run time a method imports the class that it makes.
 
 Source: Kafka's packages `kstream`, `kstream.internals` and `kstream.internals.graph`; a file is named for its class.
 """

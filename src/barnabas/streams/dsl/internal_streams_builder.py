@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-from barnabas.streams.dsl.graph.graph_node import GraphNode, RootNode
+from barnabas.streams.dsl.graph.graph_node import GraphNode, RootNode, matching_ancestor
 from barnabas.streams.dsl.graph.repartition_nodes import OptimizableRepartitionNode
 from barnabas.streams.dsl.operator_names import Names
-from barnabas.streams.dsl.optimizer import matching_ancestor, optimize
 from barnabas.streams.topology.origins import note_origin
 from barnabas.streams.topology.topology import Topology
 
 
 class InternalStreamsBuilder:
-    """Takes steps in order; `build` rewrites the graph and writes it to the topology, parents first."""
+    """Takes steps in order; `build` writes the graph, optimized before, to the topology: parents first."""
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
@@ -45,9 +43,8 @@ class InternalStreamsBuilder:
         elif node.is_merge:
             self.merge_nodes[node] = None
 
-    def build(self, config: Mapping[str, Any] | None) -> Topology:
+    def build(self) -> Topology:
         """Return the topology. Raises `TopologyError` with a note that names the step and the user's line."""
-        optimize(self, config)
         waiting: list[tuple[int, int, GraphNode]] = [(self.root.build_priority, 0, self.root)]
         pushed = 0
         while waiting:

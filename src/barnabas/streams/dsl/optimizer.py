@@ -8,7 +8,7 @@ Source: Kafka's InternalStreamsBuilder. `reuse.ktable.source.topics` lets a tabl
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import ConfigError
@@ -17,6 +17,7 @@ from barnabas.streams.dsl.graph.graph_node import (
     ProcessorParameters,
     TableSuppressNode,
     VersionedSemanticsNode,
+    matching_ancestor,
 )
 from barnabas.streams.dsl.graph.join_nodes import (
     KTableKTableJoinNode,
@@ -211,13 +212,3 @@ def _single_repartition(
     return OptimizableRepartitionNode(
         repartitioned_source(builder, key_serde, value_serde, repartitions[0].topic, named_by_user=True)
     )
-
-
-def matching_ancestor(node: GraphNode, matches: Callable[[GraphNode], bool]) -> GraphNode | None:
-    """Return the node itself or the first ancestor that matches, searching as Kafka does; None when none does."""
-    if matches(node):
-        return node
-    for parent in node.parents:
-        if (found := matching_ancestor(parent, matches)) is not None:
-            return found
-    return None

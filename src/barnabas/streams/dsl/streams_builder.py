@@ -15,6 +15,7 @@ from barnabas.streams.dsl.internal_streams_builder import InternalStreamsBuilder
 from barnabas.streams.dsl.kstream import KStream
 from barnabas.streams.dsl.ktable import KTable
 from barnabas.streams.dsl.materialized import Materialized, materialized_internal
+from barnabas.streams.dsl.optimizer import optimize
 from barnabas.streams.dsl.options import Consumed, only, pick
 from barnabas.streams.dsl.table_sources import global_table_of_topic, table_of_topic
 from barnabas.streams.serdes import Serde
@@ -116,7 +117,8 @@ class StreamsBuilder:
 
         Raises `TopologyError` for what cannot be, with a note that names the step and the line that made it.
         """
-        return self._builder.build(config)
+        optimize(self._builder, config)
+        return self._builder.build()
 
 
 def _topics(topics: str | Iterable[str]) -> tuple[str, ...]:

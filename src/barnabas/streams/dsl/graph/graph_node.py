@@ -5,7 +5,7 @@ Source: Kafka's package `kstream.internals.graph`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,3 +152,13 @@ class VersionedSemanticsNode(ProcessorGraphNode):
     def enable_versioned_semantics(self, enabled: bool, parent_name: str) -> None:
         """Tell the processor whether its table is versioned."""
         self.parameters.supplier.set_use_versioned_semantics(enabled)
+
+
+def matching_ancestor(node: GraphNode, matches: Callable[[GraphNode], bool]) -> GraphNode | None:
+    """Return the node itself or the first ancestor that matches, searching as Kafka does; None when none does."""
+    if matches(node):
+        return node
+    for parent in node.parents:
+        if (found := matching_ancestor(parent, matches)) is not None:
+            return found
+    return None

@@ -1,0 +1,50 @@
+"""What a broker asks of its membership in a cluster (`membership.ClusterMember`); one that is alone has none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from barnabas.broker.config_admin_manager import WriteSettings
+    from barnabas.broker.metadata.metadata_image import MetadataImage
+    from barnabas.broker.topic_admin import TopicCreation
+    from barnabas.broker.transactions.add_partitions_to_txn_manager import TransactionPartitions
+    from barnabas.broker.transactions.marker import MarkerWriter
+    from barnabas.broker.transactions.producer_id_manager import ProducerIdBlocks
+
+
+class MemberPort(Protocol):
+    """The cluster, as far as parts of this broker need it."""
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest metadata that are known."""
+
+    @property
+    def controller_id(self) -> int | None:
+        """Whom clients are told to send to what is for the controller; None: any broker, for each forwards."""
+
+    @property
+    def served_apis(self) -> Mapping[int, tuple[str, int, int]]:
+        """What is served in clusters only, as `SERVED` has it: name, lowest and highest version by API."""
+
+    @property
+    def write_settings(self) -> WriteSettings | None:
+        """How this broker itself stores settings of topics and brokers; None where the controller does."""
+
+    @property
+    def producer_ids(self) -> ProducerIdBlocks:
+        """Where blocks of producer ids come from."""
+
+    @property
+    def topic_creation(self) -> TopicCreation:
+        """What has topics made."""
+
+    @property
+    def verification(self) -> TransactionPartitions:
+        """What knows which partitions are in which transaction."""
+
+    def markers(self, local: MarkerWriter) -> MarkerWriter:
+        """Return what brings markers to partitions, wherever they are led; `local` is for this broker's."""
