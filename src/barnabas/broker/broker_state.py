@@ -165,10 +165,14 @@ class BrokerState:
         """What transactional records have to pass on their way to a partition."""
         if self._add_partitions_to_txn_manager is None:
             from barnabas.broker.transactions.add_partitions_to_txn_manager import AddPartitionsToTxnManager
+            from barnabas.broker.transactions.verification import LocalVerification, Verification
 
-            member = self.member
-            coordinator = self.transaction_coordinator if member is None else member.verification
-            self._add_partitions_to_txn_manager = AddPartitionsToTxnManager(coordinator, self.config)
+            verification: Verification
+            if self.member is None:
+                verification = LocalVerification(self.transaction_coordinator, self.replica_manager)
+            else:
+                verification = self.member.verification
+            self._add_partitions_to_txn_manager = AddPartitionsToTxnManager(verification, self.config)
         return self._add_partitions_to_txn_manager
 
     def commit(

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from barnabas.broker.piecewise import PiecewiseResponse, Steps, Wait, in_pieces, outcome_of
-from barnabas.broker.purgatory import DelayedOperation
+from barnabas.broker.piecewise import PiecewiseResponse, Steps, Wait, in_pieces, message_of, outcome_of
 from barnabas.errors import KafkaError
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.purgatory import DelayedOperation
     from barnabas.broker.replica_manager import ReplicaManager
     from barnabas.protocol.message import Message
 
@@ -71,14 +71,7 @@ def _rest(
 ) -> Steps[Any]:
     yield wait
     yield from steps
-    answer = handle()
-    if not isinstance(answer, DelayedOperation):
-        return answer
-    try:
-        return (yield from outcome_of(partial(broker.purgatory.park, answer)))
-    finally:
-        # The client may have gone meanwhile.
-        broker.purgatory.cancel(answer)
+    return (yield from message_of(broker.purgatory, handle()))
 
 
 def _prepare(manager: ReplicaManager, names: list[Name], tell: Callable[[None], None]) -> None:

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from barnabas.broker.config_admin_manager import WriteSettings
     from barnabas.broker.metadata.metadata_image import MetadataImage
     from barnabas.broker.topic_admin import TopicCreation
-    from barnabas.broker.transactions.add_partitions_to_txn_manager import TransactionPartitions
     from barnabas.broker.transactions.marker import MarkerWriter
     from barnabas.broker.transactions.producer_id_manager import ProducerIdBlocks
+    from barnabas.broker.transactions.verification import Verification
 
 
 class MemberPort(Protocol):
@@ -43,7 +43,7 @@ class MemberPort(Protocol):
         """What has topics made."""
 
     @property
-    def verification(self) -> TransactionPartitions:
+    def verification(self) -> Verification:
         """What knows which partitions are in which transaction."""
 
     def markers(self, local: MarkerWriter) -> MarkerWriter:

@@ -19,6 +19,7 @@ from barnabas.protocol.framing import encode_elements
 if TYPE_CHECKING:
     from barnabas.broker.instant import Instant
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
+    from barnabas.broker.purgatory import Purgatory
     from barnabas.protocol.message import Message
 
 #: So many elements, each worth about a partition in a Metadata response, take a millisecond or two.
@@ -251,6 +252,26 @@ def outcome_of(begin: Callable[[Callable[[Outcome], None]], None]) -> Steps[Outc
     if not told:
         yield waiting.append
     return told[0]
+
+
+def message_of(purgatory: Purgatory, answer: Message | DelayedOperation | None) -> Steps[Message | None]:
+    """Return a handler's answer when it is there, or raise its fault; it is given up when the client goes."""
+    if not isinstance(answer, DelayedOperation):
+        return answer
+
+    def begin(tell: Callable[[Message | Exception], None]) -> None:
+        if isinstance(answer, PiecewiseResponse):
+            answer.on_fault = tell
+        purgatory.park(answer, tell)
+
+    try:
+        outcome = yield from outcome_of(begin)
+    finally:
+        # The client may have gone meanwhile.
+        purgatory.cancel(answer)
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
 
 
 def in_pieces(elements: Iterable[Element], size: int) -> Iterator[list[Element]]:

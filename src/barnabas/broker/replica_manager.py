@@ -367,6 +367,15 @@ class ReplicaManager:
         # Nothing will mark a partition whose log is offline already.
         return wait.failure() or wait
 
+    def has_committed(self, name: TopicPartition) -> bool:
+        """Whether all that a partition has now is committed; so it is where another broker leads it."""
+        if not self.awaits_commits:
+            return True
+        partition = self._partitions.get(name)
+        if partition is None or not partition.is_leader:
+            return True
+        return partition.is_committed(partition.log.log_end_offset - 1)
+
     def after_commit(self, name: TopicPartition, tell: Callable[[errors.KafkaError | None], None]) -> None:
         """Call `tell` when all that a partition has now is committed, or with why that will not be."""
 

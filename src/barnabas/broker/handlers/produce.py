@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 
+    Answer = ProduceResponse | DelayedOperation | None
+
 API = 0
 VERSIONS = (3, 13)
 OPERATION = AclOperation.WRITE
@@ -65,9 +67,7 @@ _FLAGS_AT = ATTRIBUTES_AT + 1
 _ZSTD = CODECS.index("zstd")
 
 
-def handle(
-    broker: BrokerState, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | DelayedOperation | None:
+def handle(broker: BrokerState, context: RequestContext, request: ProduceRequest) -> Answer:
     """Append each partition's batch; each has its own result. With acks=0 an error ends the connection.
 
     With one replica acks=1 and acks=all are the same: the batch is in the log's file when the answer is given, and on
@@ -79,8 +79,8 @@ def handle(
             for data in topic.partition_data:
                 # Its bytes are the next request's when this function returns.
                 data.records = None if data.records is None else bytearray(data.records)
-        return open_then(broker, names, lambda: _append_all(broker, context, request))
-    return _append_all(broker, context, request)
+        return open_then(broker, names, lambda: _append_verified(broker, context, request))
+    return _append_verified(broker, context, request)
 
 
 def _names(context: RequestContext, request: ProduceRequest) -> Iterator[Name]:
@@ -88,6 +88,14 @@ def _names(context: RequestContext, request: ProduceRequest) -> Iterator[Name]:
     for topic in request.topic_data:
         for data in topic.partition_data:
             yield (topic.topic_id if by_id else topic.name), data.index
+
+
+def _append_verified(broker: BrokerState, context: RequestContext, request: ProduceRequest) -> Answer:
+    if request.transactional_id is None:
+        return _append_all(broker, context, request)
+    from barnabas.broker.transactions.verification import verified
+
+    return verified(broker, request, context.instant, lambda: _append_all(broker, context, request))
 
 
 def _append_all(

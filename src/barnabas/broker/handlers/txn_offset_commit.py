@@ -12,6 +12,7 @@ from barnabas import errors
 from barnabas.broker.coordinator.coordinator_errors import coordinator_error_code
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC
 from barnabas.broker.transactions.add_partitions_to_txn_manager import ABORTABLE, ADD, INVALID_STATE, TransactionalBatch
+from barnabas.broker.transactions.verification import verified
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequestTopic
 from barnabas.protocol.messages.txn_offset_commit_response import (
@@ -23,6 +24,7 @@ from barnabas.protocol.producer_identity import NO_SEQUENCE
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.purgatory import DelayedOperation
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 
@@ -36,8 +38,14 @@ _ABORTABLE_FROM, _ADDS_PARTITION_FROM = 4, 5
 _UNKNOWN = errors.UnknownTopicOrPartitionError.code
 
 
-def handle(broker: BrokerState, context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+def handle(
+    broker: BrokerState, context: RequestContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse | DelayedOperation:
     """Answered when the offsets are in the log; partitions that do not exist are refused one by one."""
+    return verified(broker, request, context.instant, lambda: _commit(broker, context, request))
+
+
+def _commit(broker: BrokerState, context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     codes = {
         (topic.name, partition.partition_index): 0
         if _exists(broker, topic.name, partition.partition_index)
@@ -45,11 +53,12 @@ def handle(broker: BrokerState, context: RequestContext, request: TxnOffsetCommi
         for topic in request.topics
         for partition in topic.partitions
     }
-    known = [_known_part(topic, codes) for topic in request.topics]
-    asked, request.topics = request.topics, [topic for topic in known if topic.partitions]
-    if request.topics:
+    asked = request.topics
+    known = [topic for topic in (_known_part(topic, codes) for topic in asked) if topic.partitions]
+    if known:
         try:
             _verify(broker, context, request)
+            request.topics = known
             answered = broker.group_coordinator.commit_transactional_offsets(context, request)
         except errors.KafkaError as error:
             code = _told(error, context.api_version)

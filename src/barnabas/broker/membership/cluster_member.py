@@ -17,7 +17,6 @@ from barnabas.broker.membership.transaction_marker_channels import BrokerMarkers
 from barnabas.broker.membership.transaction_verification import (
     BrokerVerifications,
     TransactionVerification,
-    with_verification,
 )
 from barnabas.broker.replica_manager import Cluster
 from barnabas.broker.replication.replica_fetcher import FetcherSettings, ReplicaFetcher
@@ -235,8 +234,6 @@ class ClusterMember:
 
     def handler(self, api_key: int, local: Handler | None) -> Handler:
         """Return what serves an API in a cluster: the controller, or this broker with what it has to ask others."""
-        if local is not None:
-            local = with_verification(api_key, local, self.verification)
         return self.control.handler(api_key, local)
 
     def markers(self, local: MarkerWriter) -> MarkerWriter:

@@ -1,22 +1,19 @@
 """Asks the coordinators of transactions, which may be other brokers, before records are written (KIP-890).
 
-Handlers ask `AddPartitionsToTxnManager`, and have to be answered at once. What is not known yet raises
-`VerificationNeededError` through them, before anything was done; `with_verification` finds out, and handles the
-request again.
+`transactions/verification.py` has a handler wait for the answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.coordinator.committed_answers import ChainedOperation
 from barnabas.broker.coordinator.coordinator_partition import partition_for
 from barnabas.broker.membership.broker_queue import BrokerQueue
 from barnabas.broker.metadata.cluster_metadata import TRANSACTION_STATE_TOPIC
-from barnabas.broker.purgatory import DelayedOperation
-from barnabas.protocol.api_keys import ApiKey
+from barnabas.broker.transactions.verification import Question, VerificationNeededError
 from barnabas.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -27,10 +24,8 @@ from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
-    from barnabas.broker.handlers.registry import Handler
     from barnabas.broker.instant import Instant
     from barnabas.broker.metadata.metadata_image import MetadataImage
-    from barnabas.broker.request_context import RequestContext
     from barnabas.broker.transactions.transaction_metadata import TopicIndex
     from barnabas.network.node import Node
     from barnabas.protocol.message import Message
@@ -39,27 +34,9 @@ _NOT_ADDED = (errors.TransactionAbortableError.code, errors.InvalidTxnStateError
 _TV_2 = 2
 
 
-class Question(NamedTuple):
-    """Whether partitions are in a producer's transaction, or (`adds`) that they be added to it."""
-
-    transactional_id: str
-    producer_id: int
-    epoch: int
-    partitions: frozenset[TopicIndex]
-    adds: bool
-
-
 #: Partition → error code.
 Codes = dict["TopicIndex", int]
 Told = Callable[[Codes], None]
-
-
-class VerificationNeededError(Exception):
-    """Raised through a handler that needs what only a coordinator can tell."""
-
-    def __init__(self, question: Question):
-        super().__init__(f"{question} has to be asked first")
-        self.question = question
 
 
 class BrokerVerifications(BrokerQueue[Question, Told]):
@@ -115,7 +92,7 @@ def _transaction(question: Question) -> AddPartitionsToTxnTransaction:
 
 
 class TransactionVerification:
-    """Implements `TransactionPartitions` with answers that have come, each of which counts once."""
+    """The `Verification` of a member of a cluster: by answers that have come."""
 
     def __init__(
         self,
@@ -138,7 +115,7 @@ class TransactionVerification:
         *,
         version: int,
     ) -> None:
-        """See `TransactionPartitions`. Raises `VerificationNeededError`, too."""
+        """See `Verification`."""
         codes = self._answer(Question(transactional_id, producer_id, epoch, partitions, adds=True))
         for code in codes.values():
             if code:
@@ -147,7 +124,7 @@ class TransactionVerification:
     def verify_partitions(
         self, transactional_id: str, producer_id: int, epoch: int, partitions: frozenset[TopicIndex]
     ) -> frozenset[TopicIndex]:
-        """See `TransactionPartitions`. Raises `VerificationNeededError`, too."""
+        """See `Verification`."""
         codes = self._answer(Question(transactional_id, producer_id, epoch, partitions, adds=False))
         for code in codes.values():
             if code and code not in _NOT_ADDED:
@@ -155,18 +132,22 @@ class TransactionVerification:
         return frozenset(name for name, code in codes.items() if code)
 
     def _answer(self, question: Question) -> Codes:
-        codes = self._answers.pop(question, None)
+        codes = self._answers.get(question)
         if codes is None:
             raise VerificationNeededError(question)
         return codes
 
-    def find_out(self, broker: BrokerState, question: Question, at: Instant, go_on: Callable[[], None]) -> None:
-        """Ask who coordinates the transaction, and call `go_on` when it has answered."""
+    @contextmanager
+    def knowing(self, question: Question, told: Codes) -> Iterator[None]:
+        """See `Verification`."""
+        self._answers[question] = told
+        try:
+            yield
+        finally:
+            del self._answers[question]
 
-        def tell(codes: Codes) -> None:
-            self._answers[question] = codes
-            go_on()
-            self._answers.pop(question, None)
+    def find_out(self, broker: BrokerState, question: Question, at: Instant, tell: Told) -> None:
+        """See `Verification`: ask who coordinates the transaction."""
 
         def tell_all(code: int) -> None:
             tell(dict.fromkeys(question.partitions, code))
@@ -202,42 +183,3 @@ class TransactionVerification:
             tell({name: lost if problem else refusal if name in missing else 0 for name in question.partitions})
 
         broker.replica_manager.after_commit(partition, committed)
-
-
-def with_verification(api_key: int, local: Handler, verification: TransactionVerification) -> Handler:
-    """Return a handler that asks for what it needs to know of transactions; others are as they were."""
-    if api_key not in (ApiKey.PRODUCE, ApiKey.TXN_OFFSET_COMMIT):
-        return local
-
-    def handle(broker: BrokerState, context: RequestContext, request: Any) -> Any:
-        try:
-            return local(broker, context, request)
-        except VerificationNeededError as needed:
-            return _later(broker, context, request, needed.question)
-
-    def _later(broker: BrokerState, context: RequestContext, request: Any, question: Question) -> DelayedOperation:
-        _own_records(request)
-        operation = ChainedOperation(broker, DelayedOperation())
-
-        def go_on() -> None:
-            if operation.done:
-                return
-            result = handle(broker, context, request)
-            if isinstance(result, DelayedOperation):
-                operation.inner = result
-                broker.purgatory.park(result, operation.complete)
-            elif result is not None:
-                operation.complete(result)
-
-        verification.find_out(broker, question, context.instant, go_on)
-        return operation
-
-    return handle
-
-
-def _own_records(request: Any) -> None:
-    """Copy what lies in the connection's buffer, which the next request uses."""
-    for topic in getattr(request, "topic_data", ()):
-        for data in topic.partition_data:
-            if data.records is not None:
-                data.records = bytearray(data.records)

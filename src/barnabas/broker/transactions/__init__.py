@@ -19,7 +19,8 @@ turn of the loop. A marker carries the leader epoch in which its coordinator ser
 
 Rule 5. **Nothing transactional reaches a partition that the coordinator does not know of**
 (`add_partitions_to_txn_manager.py`): older clients are verified, the partitions of newer ones are added. What the
-coordinator does not know it would never end.
+coordinator does not know it would never end; so records also wait until its own record of them is committed
+(`verification.py`).
 
 Rule 6. **Ids expire.** `transactional_id_expiration.py` sweeps over ids on which nothing is open; open transactions
 are aborted after their time-out by the coordinator itself.

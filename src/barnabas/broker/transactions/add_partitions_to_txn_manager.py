@@ -6,7 +6,7 @@ What the coordinator does not know it would never end: the partition's last stab
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
 from barnabas.broker.transactions.transaction_metadata import TV_2
@@ -14,7 +14,7 @@ from barnabas.broker.transactions.transaction_metadata import TV_2
 if TYPE_CHECKING:
     from barnabas.broker.instant import Instant
     from barnabas.broker.partition import Partition
-    from barnabas.broker.transactions.transaction_metadata import TopicIndex
+    from barnabas.broker.transactions.verification import Verification
     from barnabas.config.config import Config
 
 #: What a version of Produce or TxnOffsetCommit means for partitions that are not in the transaction yet: the client
@@ -42,37 +42,16 @@ class TransactionalBatch(NamedTuple):
     base_sequence: int
 
 
-class TransactionPartitions(Protocol):
-    """Who knows which partitions are in which transaction: the coordinator, or who asks it."""
-
-    def add_partitions(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        epoch: int,
-        partitions: frozenset[TopicIndex],
-        at: Instant,
-        *,
-        version: int,
-    ) -> None:
-        """Take partitions into the transaction. Raises `KafkaError`."""
-
-    def verify_partitions(
-        self, transactional_id: str, producer_id: int, epoch: int, partitions: frozenset[TopicIndex]
-    ) -> frozenset[TopicIndex]:
-        """Return those of the partitions that are not in the open transaction. Raises `KafkaError`."""
-
-
 class AddPartitionsToTxnManager:
     """Asks the coordinator before the first records of a transaction reach a partition.
 
     `transaction.partition.verification.enable` is read each time: it may change while the broker runs.
     """
 
-    __slots__ = ("_config", "_coordinator", "_turned_away")
+    __slots__ = ("_config", "_turned_away", "verification")
 
-    def __init__(self, coordinator: TransactionPartitions, config: Config):
-        self._coordinator = coordinator
+    def __init__(self, verification: Verification, config: Config):
+        self.verification = verification
         self._config = config
         #: (partition, producer id, epoch) → the lowest sequence number that was turned away. What follows it must not
         #: get in before it, although the log has no state of the producer yet.
@@ -83,7 +62,7 @@ class AddPartitionsToTxnManager:
     ) -> dict[Partition, errors.KafkaError]:
         """Return what stands in the way of each batch; nothing for those that may be appended.
 
-        `mode` is INVALID_STATE, ABORTABLE or ADD.
+        `mode` is INVALID_STATE, ABORTABLE or ADD. Raises `VerificationNeededError` (`verified`).
         """
         if len({(batch.producer_id, batch.epoch) for batch in batches}) > 1:
             error = errors.InvalidPidMappingError("Transactional records contained more than one producer id.")
@@ -115,12 +94,12 @@ class AddPartitionsToTxnManager:
     ) -> dict[Partition, errors.KafkaError]:
         names = frozenset((batch.partition.topic, batch.partition.index) for batch in batches)
         producer_id, epoch = batches[0].producer_id, batches[0].epoch
-        coordinator = self._coordinator
+        verification = self.verification
         try:
             if mode == ADD:
-                coordinator.add_partitions(transactional_id, producer_id, epoch, names, at, version=TV_2)
+                verification.add_partitions(transactional_id, producer_id, epoch, names, at, version=TV_2)
                 return {}
-            missing = coordinator.verify_partitions(transactional_id, producer_id, epoch, names)
+            missing = verification.verify_partitions(transactional_id, producer_id, epoch, names)
         except errors.KafkaError as error:
             return dict.fromkeys((batch.partition for batch in batches), translated(error))
         refusal = errors.TransactionAbortableError if mode == ABORTABLE else errors.InvalidTxnStateError
