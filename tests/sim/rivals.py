@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from barnabas.testing.simulator.actors import Application
+from barnabas.testing.simulator.patience import PATIENCE
 from barnabas.testing.simulator.producing import ProducerActor
-from barnabas.testing.simulator.scenario import PATIENCE, Scenario
+from barnabas.testing.simulator.scenario import Scenario
 
 
 class Rivals(Scenario):

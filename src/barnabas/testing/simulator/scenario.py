@@ -23,6 +23,7 @@ from barnabas.testing.simulator.faults.plan import Faults
 from barnabas.testing.simulator.ledger import Ledger
 from barnabas.testing.simulator.membership import GroupMember
 from barnabas.testing.simulator.network import Network
+from barnabas.testing.simulator.patience import PATIENCE, Patience
 from barnabas.testing.simulator.producing import ProducerActor, TransactionActor
 from barnabas.testing.simulator.transforming import TransformActor
 from barnabas.testing.simulator.workloads.foreign_members import ForeignMembers
@@ -31,9 +32,6 @@ from barnabas.testing.simulator.workloads.recreated_topic import RecreatedTopic
 from barnabas.testing.simulator.workloads.shortened_topics import AgedTopic, KeyedTopic, TrimmedTopic
 from barnabas.testing.simulator.workloads.workload import Workload
 from barnabas.testing.simulator.world import Process, World
-
-#: How long everything may take to be as it should once the faults are over, in seconds.
-PATIENCE = 180.0
 
 #: The kinds of applications that have a transactional id.
 SHARING_AN_ID = (TransactionActor, TransformActor)
@@ -309,14 +307,14 @@ class Scenario:
         world = self.world
         for group, (partitions, is_committed) in self.groups.items():
             wanted = audit.last_offsets(partitions, is_committed)
-            give_up_at = world.now + PATIENCE
+            patience = Patience(world)
             with self._observer(group) as consumer:
                 while True:
                     found = self._committed(consumer, group, partitions)
                     behind = {str(tp): (found.get(tp), last) for tp, last in wanted.items() if found.get(tp, 0) <= last}
                     if not behind:
                         break
-                    if world.now > give_up_at:
+                    if patience.is_over(sum(found.values())):
                         world.violate(f"no progress: group {group} has not committed all (committed, last): {behind}")
                         return False
                     world.sleep(0.5)
