@@ -21,7 +21,10 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Peer(NamedTuple):
-    """One of the two brokers: `start()`, `stop()`, `kill()`, `pid()`, all on the same port and data."""
+    """One of the two brokers: `start()`, `stop()`, `kill()`, `pid()`, all on the same port and data.
+
+    `tls_servers` is its listener with TLS, where it has one, and `authority` the file of who issued its certificate.
+    """
 
     name: str
     bootstrap_servers: str
@@ -29,6 +32,8 @@ class Peer(NamedTuple):
     stop: Callable[[], Any]
     kill: Callable[[], Any]
     pid: Callable[[], int]
+    tls_servers: str = ""
+    authority: str = ""
 
 
 @contextmanager
@@ -109,9 +114,11 @@ def franz_go(
         program = foreign_programs.go_program(foreign_programs.BENCHMARKS / "go")
     except foreign_programs.CannotBuildError as missing:
         raise SystemExit(f"this race needs franz-go: {missing}") from missing
-    arguments = ["-b", peer.bootstrap_servers, "-t", topic, "-n", str(records), "-s", str(size)]
+    arguments = ["-b", peer.tls_servers or peer.bootstrap_servers, "-t", topic, "-n", str(records), "-s", str(size)]
     if keyed:
         arguments.append("-k")
+    if peer.authority:
+        arguments += ["-ca", peer.authority]
     if clients > 1:
         arguments += ["-c", str(clients)]
     done = subprocess.run([str(program), command, *arguments], capture_output=True, text=True, check=False)

@@ -5,10 +5,14 @@
 //	bench latency  -b HOST:PORT -t TOPIC -n RECORDS -s BYTES   one record at a time, no linger, acks=all;
 //	                                                           with -c so many clients at once, each one at a time
 //	bench consume  -b HOST:PORT -t TOPIC -n RECORDS            reads every field of so many records
+//
+// With -ca FILE it speaks TLS, and trusts the authority in that PEM file.
 package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -28,6 +32,7 @@ type settings struct {
 	records, size    int
 	clients          int
 	keyed            bool
+	security         []kgo.Opt
 }
 
 type result struct {
@@ -51,7 +56,11 @@ func main() {
 	flags.IntVar(&s.size, "s", 100, "bytes of a value")
 	flags.IntVar(&s.clients, "c", 1, "clients at once")
 	flags.BoolVar(&s.keyed, "k", false, "keys of 10 bytes, within the size")
+	authority := flags.String("ca", "", "PEM file of the authority, for TLS")
 	_ = flags.Parse(os.Args[2:])
+	if *authority != "" {
+		s.security = []kgo.Opt{kgo.DialTLSConfig(trusting(*authority))}
+	}
 	run, known := map[string]func(settings) (result, error){"produce": produce, "latency": latency, "consume": consume}[os.Args[1]]
 	if !known {
 		fail(fmt.Errorf("there is no %q", os.Args[1]))
@@ -61,6 +70,18 @@ func main() {
 		fail(err)
 	}
 	_ = json.NewEncoder(os.Stdout).Encode(measured)
+}
+
+func trusting(authority string) *tls.Config {
+	pem, err := os.ReadFile(authority)
+	if err != nil {
+		fail(err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		fail(fmt.Errorf("%s has no certificate", authority))
+	}
+	return &tls.Config{RootCAs: roots}
 }
 
 func fail(err error) {
@@ -77,7 +98,7 @@ func producer(s settings, options ...kgo.Opt) (*kgo.Client, error) {
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.ProducerBatchMaxBytes(1_000_000),
 		kgo.MaxBufferedRecords(250<<20/s.size + 1),
-	}, options...)...)
+	}, append(s.security, options...)...)...)
 }
 
 func produce(s settings) (result, error) {
@@ -164,13 +185,13 @@ func trips(clients []*kgo.Client, each, size int) ([]float64, error) {
 }
 
 func consume(s settings) (result, error) {
-	client, err := kgo.NewClient(
+	client, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers(s.bootstrap),
 		kgo.ConsumeTopics(s.topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchMaxBytes(50<<20),
-		kgo.FetchMaxPartitionBytes(1<<20),
-	)
+		kgo.FetchMaxBytes(50 << 20),
+		kgo.FetchMaxPartitionBytes(1 << 20),
+	}, s.security...)...)
 	if err != nil {
 		return result{}, err
 	}
