@@ -190,7 +190,7 @@ class RequestDispatcher:
     ) -> bytes | None:
         """Return what a shortcut has answered, b"" if that ended the connection; None where it cannot answer."""
         try:
-            answer = shortcut(self.state, frame, self.channel.instant.now_ms)
+            answer = shortcut(self.state, connection.info, frame, self.channel.instant.now_ms)
         except Exception as problem:  # noqa: BLE001 - as for handlers
             self._report_fault(connection, request_class(api.key).NAME, problem)
             return b""
@@ -280,7 +280,7 @@ class RequestDispatcher:
             raise InvalidRequestError(f"version {version} of {name} is not served")
         self.apis[api_key, version] = api
         shortcut = shortcut_for(api_key, version)
-        if shortcut is not None and self.state.authorization is None:
+        if shortcut is not None:
             self._shortcuts[api_key.to_bytes(2, "big") + version.to_bytes(2, "big")] = api, shortcut
         return api
 

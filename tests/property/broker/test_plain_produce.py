@@ -12,6 +12,7 @@ from barnabas import errors
 from barnabas.broker.log.log_append_info import LogAppendInfo
 from barnabas.broker.log.unified_log import UnifiedLog
 from barnabas.protocol.framing import encode_request
+from barnabas.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from barnabas.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.protocol.messages.produce_response import ProduceResponse
 from barnabas.records import RecordBatchBuilder
@@ -29,16 +30,24 @@ PARTITIONS = 3
 MOSTLY = 4
 
 
-def broker_with_topics() -> CoreBroker:
-    broker = CoreBroker()
+ACLS = {"authorizer.class.name": "standard", "super.users": "User:ANONYMOUS"}
+DENIED = ("appended", "short")
+
+
+def broker_with_topics(*, asks: bool = False) -> CoreBroker:
+    """`asks`: of clients it is asked whether they may write, and alice may not to some of the topics."""
+    broker = CoreBroker(ACLS if asks else {})
     client = broker.connect()
+    if asks:
+        acls = [AclCreation(2, topic, 3, "User:alice", "*", 4, 2 if topic in DENIED else 3) for topic in TOPICS]
+        client.request(CreateAclsRequest(creations=acls), 3)
     for topic, configs in TOPICS.items():
         client.request(create(topic, PARTITIONS, **configs), 7)
     return broker
 
 
-def broker_without_short_way() -> CoreBroker:
-    broker = broker_with_topics()
+def broker_without_short_way(*, asks: bool = False) -> CoreBroker:
+    broker = broker_with_topics(asks=asks)
     broker.state.replica_manager.append_plain = lambda *_: -1
     return broker
 
@@ -108,6 +117,7 @@ class Sender:
         self._connection = broker.node.core.channel.connect(
             CallingTransport(self._take, self._close), "10.0.0.1", "PLAINTEXT", broker.now
         )
+        self._connection.info.principal = "User:alice"
 
     def send(self, data: bytes) -> None:
         core = self._broker.node.core
@@ -141,7 +151,8 @@ def counters(broker: CoreBroker) -> list[tuple[object, ...]]:
 @settings(max_examples=150)
 @given(st.data())
 def test_the_short_and_the_general_way_give_the_same_answers_and_files(data: st.DataObject) -> None:
-    short, general = broker_with_topics(), broker_without_short_way()
+    asks = data.draw(st.booleans())
+    short, general = broker_with_topics(asks=asks), broker_without_short_way(asks=asks)
     sequences: dict[int, int] = {}
     senders = [Sender(short), Sender(general)]
     for _ in range(data.draw(st.integers(1, 12))):
@@ -159,10 +170,12 @@ def test_the_short_and_the_general_way_give_the_same_answers_and_files(data: st.
     assert short.warnings == general.warnings
 
 
-def test_a_plain_produce_goes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    broker = broker_with_topics()
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_plain_produce_goes_the_short_way(monkeypatch: pytest.MonkeyPatch, asks: bool) -> None:
+    broker = broker_with_topics(asks=asks)
     topic_id = broker.state.metadata.topic("plain").id
     client = broker.connect()
+    client.connection.info.principal = "User:alice"
     versions = range(9, 14)
     for version in versions:
         # The first of a version, and the first of a producer, go the long way.
@@ -173,6 +186,21 @@ def test_a_plain_produce_goes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> 
         for producer in ((version, 0, 1), None):
             response = client.request(produce("plain", batch(b"b", producer=producer), topic_id=topic_id), version)
             assert response.responses[0].partition_responses[0].error_code == 0
+
+
+def test_the_short_way_ends_when_the_right_to_write_does() -> None:
+    broker = broker_with_topics(asks=True)
+    client, admin = broker.connect(), broker.connect()
+    client.connection.info.principal = "User:alice"
+
+    def code() -> int:
+        found: int = client.request(produce("plain", batch(b"a")), 9).responses[0].partition_responses[0].error_code
+        return found
+
+    assert [code(), code()] == [0, 0]
+    admin.request(CreateAclsRequest(creations=[AclCreation(2, "plain", 3, "User:alice", "*", 4, 2)]), 3)
+    assert code() == errors.TopicAuthorizationError.code
+    assert sum(found.messages_in for found in broker.state.replica_manager.partitions()) == 2
 
 
 def several(*partitions: tuple[str, int, bytes]) -> ProduceRequest:

@@ -18,6 +18,7 @@ from barnabas.protocol.thresholds import PRODUCE_TOPIC_IDS_FROM
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.partition import Partition
+    from barnabas.broker.request_context import Connection
 
 API = 0
 #: The versions that are known here: the flexible ones (KIP-482).
@@ -44,8 +45,11 @@ _RESULT = Struct(">BihqqqBBBBiB")
 _SIZE_FIELD = 4
 
 
-def answer(broker: BrokerState, frame: memoryview, now_ms: int) -> bytes | None:
-    """Append what a plain Produce brings; the response with its size, or None for a request that is not plain."""
+def answer(broker: BrokerState, client: Connection, frame: memoryview, now_ms: int) -> bytes | None:
+    """Append what a plain Produce brings; the response with its size, or None for a request that is not plain.
+
+    A client that may not write there has not sent a plain one.
+    """
     try:
         _, version, correlation_id, client_id_size = _HEADER.unpack_from(frame)
         at = _HEADER.size
@@ -63,6 +67,8 @@ def answer(broker: BrokerState, frame: memoryview, now_ms: int) -> bytes | None:
     except (StructError, IndexError, UnicodeDecodeError):
         return None
     if partition is None or partitions != _ONE_ELEMENT or not partition.is_sole_replica:
+        return None
+    if broker.authorization is not None and not broker.authorization.may_write_silently(client, partition.topic):
         return None
     start = end + _PARTITION.size
     if low < _MORE:

@@ -7,9 +7,9 @@ its docstring tells what each version changed), `OPERATION` and `RESOURCE` (what
 `handle(broker: BrokerState, context: RequestContext, request: Message) -> Message | DelayedOperation | None`;
 None means that the client expects no response.
 
-What is asked very often has a short way besides: `answer(broker, frame, now_ms) -> bytes | None` gives the whole
-response to a plain request, the same as the handler would, or None before anything has happened. It is not asked while
-quotas or observers want to know of requests.
+What is asked very often has a short way besides: `answer(broker, client, frame, now_ms) -> bytes | None` gives the
+whole response to a plain request, the same as the handler would, or None before anything has happened. It is not asked
+while quotas or observers want to know of requests.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from barnabas.broker.handlers.served_apis import SHORTCUTS as SHORTCUTS
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.purgatory import DelayedOperation
-    from barnabas.broker.request_context import RequestContext
+    from barnabas.broker.request_context import Connection, RequestContext
     from barnabas.protocol.message import Message
 
     Handler = Callable[[BrokerState, RequestContext, Any], Message | DelayedOperation | None]
-    Shortcut = Callable[[BrokerState, memoryview, int], bytes | None]
+    Shortcut = Callable[[BrokerState, Connection, memoryview, int], bytes | None]
 
 
 class ClusterHandlers(Protocol):

@@ -22,7 +22,8 @@ are compared by `hmac.compare_digest`. No secret is shown or logged.
 Rule 6. **Each API has its row in `request_rules.RULES`**, and none is served without it where `authorizer.class.name`
 is set: the dispatcher puts the rule before the handler. A rule answers in the handler's place, leaves out what is not
 allowed, or changes the response; only Fetch asks by itself, for its sessions know more than the request. What the rules
-come to is what an Apache Kafka answered (`tests/vectors/test_authorization_vectors.py`). Short ways are not taken.
+come to is what an Apache Kafka answered (`tests/vectors/test_authorization_vectors.py`). The short way of Produce asks
+`may_write_silently`, and leaves the rest to the rule.
 
 Rule 7. **ACLs live in the metadata**, `Authorization` follows it; `StandardAuthorizer` decides in a time that does not
 grow with their number. A denial is a line of the logger `barnabas.authorizer`, of one principal one a second.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata, Done
     from barnabas.broker.metadata.metadata_store import Value
-    from barnabas.broker.request_context import RequestContext
+    from barnabas.broker.request_context import Connection, RequestContext
 
 log = logging.getLogger("barnabas.authorizer")
 
@@ -74,6 +74,12 @@ class Authorization:
         if (tell and not is_allowed) or log.isEnabledFor(logging.DEBUG):
             self._tell(context, is_allowed, operation, resource_type, name)
         return is_allowed
+
+    def may_write_silently(self, who: Connection, topic: str) -> bool:
+        """Whether a client may write to a topic, and no line of the log would tell of it."""
+        return not log.isEnabledFor(logging.DEBUG) and self.authorizer.allows(
+            who.principal, who.client_host, AclOperation.WRITE, ResourceType.TOPIC, topic
+        )
 
     def allows_any(self, context: RequestContext, operation: int, resource_type: int) -> bool:
         """Whether who asks may do that to at least one resource of a kind."""
