@@ -38,7 +38,13 @@ class LoopPort:
         self._is_woken = False
         selector.poll(0.0, now)
         self._asked = timeout
-        if selector.completed_receives or selector.connected or selector.disconnected or selector.completed_sends:
+        if (
+            selector.completed_receives
+            or selector.connected
+            or selector.disconnected
+            or selector.completed_sends
+            or selector.authentications
+        ):
             self._has_news = True
             if self.on_news is not None:
                 self.on_news()
