@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from barnabas.broker.config import BrokerConfig
+from barnabas.broker.config import BrokerConfig, PeerListener
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.membership.broker_lifecycle import LifecycleState
 from barnabas.broker.membership.cluster_member import ClusterMember
@@ -84,7 +84,7 @@ class MemberBroker(CoreBroker):
         self.answer("heartbeat", BrokerRegistrationResponse(broker_epoch=30))
         self.advance(0)
 
-    def _open(self, requester: Requester, name: str, timeout: float) -> FakeChannel:
+    def _open(self, requester: Requester, name: str, timeout: float, listener: PeerListener) -> FakeChannel:
         self.channels.append(FakeChannel(requester, name.removeprefix(f"broker-{ME}-"), timeout))
         return self.channels[-1]
 

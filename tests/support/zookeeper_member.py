@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from barnabas.broker.config import BrokerConfig
+from barnabas.broker.config import BrokerConfig, PeerListener
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.membership.broker_lifecycle import LifecycleState
 from barnabas.broker.membership.cluster_member import ClusterMember
@@ -79,7 +79,7 @@ class ZooKeeperBroker(CoreBroker):
         self.update()
         return self
 
-    def _open(self, requester: Requester, name: str, timeout: float) -> FakeChannel:
+    def _open(self, requester: Requester, name: str, timeout: float, listener: PeerListener) -> FakeChannel:
         self.channels.append(FakeChannel(requester, name.removeprefix(f"broker-{ME}-"), timeout))
         return self.channels[-1]
 

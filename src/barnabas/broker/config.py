@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from barnabas.broker.groups.group_coordinator_config import check_group_settings
-from barnabas.broker.listener_config import ListenerConfig, Override, parse_overrides, taken_out
+from barnabas.broker.listener_config import MECHANISMS, ListenerConfig, Override, parse_overrides, taken_out
 from barnabas.broker.replication.replica_selector import RACK_AWARE
 from barnabas.config.config import Config
 from barnabas.config.topic_defaults import topic_defaults
@@ -44,6 +44,14 @@ class Listener(NamedTuple):
     def address(self) -> str:
         """Host and port as clients write them, `*` for every address."""
         return join_address(self.host or "*", self.port)
+
+
+class PeerListener(NamedTuple):
+    """A listener of other nodes that this broker connects to; `mechanism` counts where the protocol has SASL."""
+
+    name: str
+    protocol: str
+    mechanism: str
 
 
 class ZooKeeperConnect(NamedTuple):
@@ -182,10 +190,33 @@ class BrokerConfig(Config):
             raise ConfigError("authorizer.class.name: ACLs in ZooKeeper are not supported yet; remove it")
         if self.is_given("delegation.token.secret.key"):
             raise ConfigError("delegation.token.secret.key: tokens in ZooKeeper are not supported yet; remove it")
-        self._check_plaintext({self.inter_broker_listener: self._protocol_of(self.inter_broker_listener)})
+        self._check_mechanisms()
 
-    def _protocol_of(self, listener: str) -> str:
-        return next(found.protocol for found in self.listeners if found.name == listener)
+    @property
+    def of_brokers(self) -> PeerListener:
+        """The listener of other brokers that this one connects to."""
+        name = self.inter_broker_listener
+        protocol = next(found.protocol for found in self.listeners if found.name == name)
+        return PeerListener(name, protocol, self.get_str("sasl.mechanism.inter.broker.protocol").upper())
+
+    @property
+    def of_controllers(self) -> PeerListener:
+        """The listener on which this broker reaches the controller; under ZooKeeper that is one of the brokers."""
+        if self.zookeeper is not None:
+            return self.of_brokers
+        name = str((self["controller.listener.names"] or ["CONTROLLER"])[0]).upper()
+        mechanism = self.get_str("sasl.mechanism.controller.protocol").upper()
+        return PeerListener(name, self._protocols().get(name, "PLAINTEXT"), mechanism)
+
+    def _check_mechanisms(self) -> None:
+        """Refuse mechanisms that connections to other nodes cannot use."""
+        settings = ("sasl.mechanism.inter.broker.protocol", "sasl.mechanism.controller.protocol")
+        for setting, peer in zip(settings, (self.of_brokers, self.of_controllers), strict=True):
+            if peer.protocol.startswith("SASL") and peer.mechanism not in MECHANISMS[:-1]:
+                raise ConfigError(
+                    f"{setting}={peer.mechanism}: this broker cannot show with it who it is, and listener {peer.name} "
+                    f"wants that; set it to one of {', '.join(MECHANISMS[:-1])} that is enabled there"
+                )
 
     def _check_member(self) -> None:
         if not self.controllers:
@@ -193,22 +224,7 @@ class BrokerConfig(Config):
                 "process.roles=broker is a member of a cluster with controllers of its own: name them in "
                 "controller.quorum.bootstrap.servers, or leave process.roles out to run this broker on its own"
             )
-        of_controllers = str((self["controller.listener.names"] or ["CONTROLLER"])[0]).upper()
-        self._check_plaintext(
-            {
-                self.inter_broker_listener: self._protocol_of(self.inter_broker_listener),
-                of_controllers: self._protocols().get(of_controllers, "PLAINTEXT"),
-            }
-        )
-
-    @staticmethod
-    def _check_plaintext(protocols: Mapping[str, str]) -> None:
-        for name, protocol in protocols.items():
-            if protocol != "PLAINTEXT":
-                raise ConfigError(
-                    f"listener {name} uses {protocol}, and connections to other brokers and controllers with it are "
-                    "not supported yet: use PLAINTEXT there"
-                )
+        self._check_mechanisms()
 
     @property
     def is_member(self) -> bool:
@@ -292,9 +308,10 @@ class BrokerConfig(Config):
         return str(name).upper()
 
     def _listener_overrides(self, prefixed: Mapping[str, Any]) -> list[Override]:
-        overrides, others = parse_overrides(prefixed, [listener.name for listener in self.listeners])
-        controllers, _ = parse_overrides(dict.fromkeys(others), self["controller.listener.names"] or [])
-        if len(controllers) < len(others):
+        controllers = [str(name).upper() for name in self["controller.listener.names"] or []]
+        names = [*(listener.name for listener in self.listeners), *controllers]
+        overrides, others = parse_overrides(prefixed, names)
+        if others:
             _warn(f"{', '.join(others)}: no listener for clients or controllers has that name")
         return overrides
 

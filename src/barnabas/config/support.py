@@ -123,6 +123,19 @@ SUPPORTED: dict[str, frozenset[str]] = {
         sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
         sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
         sasl.oauthbearer.sub.claim.name sasl.server.callback.handler.class sasl.server.max.receive.size
+        sasl.login.callback.handler.class sasl.login.connect.timeout.ms sasl.login.read.timeout.ms
+        sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor
+        sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
+        sasl.mechanism.controller.protocol sasl.mechanism.inter.broker.protocol
+        sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
+        sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
+        sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
+        sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
+        sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase
+        sasl.oauthbearer.assertion.template.file sasl.oauthbearer.client.credentials.client.id
+        sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.jwt.retriever.class
+        sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name sasl.oauthbearer.token.endpoint.url
+        ssl.endpoint.identification.algorithm
         security.inter.broker.protocol
         super.users
         socket.request.max.bytes ssl.cipher.suites ssl.client.auth ssl.enabled.protocols ssl.key.password
@@ -174,18 +187,15 @@ IGNORED: dict[str, frozenset[str]] = {
         queued.max.requests
         replica.high.watermark.checkpoint.interval.ms replica.socket.receive.buffer.bytes sasl.kerberos.kinit.cmd
         sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name
-        sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor sasl.login.connect.timeout.ms
-        sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
-        sasl.login.refresh.window.factor sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms
-        sasl.login.retry.backoff.ms sasl.mechanism.controller.protocol sasl.mechanism.inter.broker.protocol
-        sasl.oauthbearer.scope.claim.name request.timeout.ms share.coordinator.append.linger.ms
+        sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
+        request.timeout.ms share.coordinator.append.linger.ms
         share.coordinator.cached.buffer.max.bytes share.coordinator.load.buffer.size
         share.coordinator.snapshot.update.records.per.snapshot share.coordinator.state.topic.compression.codec
         share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitions
         share.coordinator.state.topic.replication.factor share.coordinator.state.topic.segment.bytes
         share.coordinator.threads share.coordinator.write.timeout.ms share.fetch.purgatory.purge.interval.requests
         socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms socket.listen.backlog.size
-        socket.receive.buffer.bytes socket.send.buffer.bytes ssl.endpoint.identification.algorithm
+        socket.receive.buffer.bytes socket.send.buffer.bytes
         ssl.keymanager.algorithm ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
         transaction.state.log.load.buffer.size
         unclean.leader.election.enable

@@ -18,7 +18,7 @@ from barnabas.network.resolver import Address, Resolver, ThreadedResolver
 from barnabas.network.selectable import Authentication, Buffer, Disconnection
 
 if TYPE_CHECKING:
-    from barnabas.network.security.channel_builder import ChannelBuilder
+    from barnabas.network.security.channel_builder import ChannelSecurity
     from barnabas.network.security.sasl_client import Work
     from barnabas.network.security.sasl_client_authenticator import SaslClientAuthenticator, Step
     from barnabas.network.security.ssl_transport_layer import SslTransportLayer
@@ -49,7 +49,7 @@ class Selector:
         send_buffer: int = -1,
         receive_buffer: int = -1,
         resolver: Resolver | None = None,
-        channel_builder: ChannelBuilder | None = None,
+        channel_builder: ChannelSecurity | None = None,
     ) -> None:
         self.connected: list[int] = []
         self.authentications: list[Authentication] = []

@@ -200,8 +200,8 @@ class TestMembersOfACluster:
             ({"controller.quorum.bootstrap.servers": ""}, "name them in controller.quorum.bootstrap.servers"),
             ({"controller.quorum.bootstrap.servers": "c"}, "'c' is not an address"),
             (
-                {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SSL"},
-                "listener CONTROLLER uses SSL, and connections to other brokers and controllers",
+                {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_SSL"},
+                "listener CONTROLLER wants that",
             ),
         ],
     )

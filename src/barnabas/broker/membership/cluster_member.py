@@ -29,7 +29,7 @@ from barnabas.network.node import Node
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from barnabas.broker.config import BrokerConfig
+    from barnabas.broker.config import BrokerConfig, PeerListener
     from barnabas.broker.config_admin_manager import WriteSettings
     from barnabas.broker.handlers.registry import Handler
     from barnabas.broker.instant import Instant
@@ -52,8 +52,9 @@ class Channel(Protocol):
         """Ask the requester soon."""
 
 
-#: Opens a channel for a requester, under the name of a client, for requests that may take so many seconds.
-OpenChannel = Callable[[Requester, str, float], Channel]
+#: Opens a channel for a requester: under the name of a client, for requests that may take so many seconds, to such a
+#: listener of other nodes.
+OpenChannel = Callable[[Requester, str, float, "PeerListener"], Channel]
 
 
 class ClusterMember:
@@ -159,7 +160,7 @@ class ClusterMember:
 
         def make(leader: int) -> ReplicaFetcher:
             fetcher = ReplicaFetcher(self._me, logs, lambda: self.local_broker_epoch, settings, quota)
-            self.open(fetcher, LeaderRequests(fetcher, lambda: self.node(leader)), "fetcher")
+            self._open_to_broker(fetcher, LeaderRequests(fetcher, lambda: self.node(leader)), "fetcher")
             return fetcher
 
         fetchers = ReplicaFetchers(make, config.get_int("num.replica.fetchers"))
@@ -244,19 +245,26 @@ class ClusterMember:
         found = self._markers.get(broker_id)
         if found is None:
             found = self._markers[broker_id] = BrokerMarkers(lambda: self.node(broker_id))
-            self.open(found, found, "markers")
+            self._open_to_broker(found, found, "markers")
         return found
 
     def _verifications_of(self, broker_id: int) -> BrokerVerifications:
         found = self._verifications.get(broker_id)
         if found is None:
             found = self._verifications[broker_id] = BrokerVerifications(lambda: self.node(broker_id))
-            self.open(found, found, "verification")
+            self._open_to_broker(found, found, "verification")
         return found
 
-    def open(self, key: object, requester: Requester, name: str | None = None) -> None:
-        """Give a requester its way to other nodes, under the name of a client."""
-        channel = self._channels[key] = self._open_channel(requester, f"broker-{self._me}-{name or key}", self._timeout)
+    def open(self, name: str, requester: Requester) -> None:
+        """Give a requester its way to the controllers, under the name of a client."""
+        self._open(name, requester, name, self._config.of_controllers)
+
+    def _open_to_broker(self, key: object, requester: Requester, name: str) -> None:
+        self._open(key, requester, name, self._config.of_brokers)
+
+    def _open(self, key: object, requester: Requester, name: str, listener: PeerListener) -> None:
+        channel = self._open_channel(requester, f"broker-{self._me}-{name}", self._timeout, listener)
+        self._channels[key] = channel
         if isinstance(requester, ControllerRequests | BrokerMarkers | BrokerVerifications):
             requester.wake = channel.wake
 

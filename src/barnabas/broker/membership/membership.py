@@ -6,7 +6,7 @@ import asyncio
 import random
 from typing import TYPE_CHECKING
 
-from barnabas.broker.config import SECURITY_PROTOCOLS
+from barnabas.broker.config import SECURITY_PROTOCOLS, PeerListener
 from barnabas.broker.log.checkpoint_files import META_PROPERTIES, read_meta_properties
 from barnabas.broker.log.os_filesystem import OsFileSystem
 from barnabas.broker.membership.broker_lifecycle import LifecycleState
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from barnabas.broker.network.socket_server import SocketServer
     from barnabas.broker.node import BrokerNode
     from barnabas.broker.requester import Requester
+    from barnabas.broker.security.outgoing_security import OutgoingSecurity
     from barnabas.broker.zookeeper.operations import ZooKeeperSession
 
 #: How long a controlled shutdown may take before the broker ends without it, in seconds.
@@ -51,6 +52,9 @@ class Membership:
         self._report = report
         self._random = random.SystemRandom()
         self._channels: list[NodeChannel] = []
+        self._securities = {
+            listener: self._make_security(listener) for listener in (config.of_brokers, config.of_controllers)
+        }
         self._server: SocketServer | None = None
         self._node: BrokerNode | None = None
         self._changed = asyncio.Event()
@@ -77,13 +81,23 @@ class Membership:
         self._session = KazooSession(*zookeeper, timeout)
         return ZooKeeperControl(config, self._session, self._random, report, wall_clock_ms, known_cluster_id)
 
-    def _open_channel(self, requester: Requester, client_id: str, timeout: float) -> NodeChannel:
+    def _make_security(self, listener: PeerListener) -> OutgoingSecurity | None:
+        if listener.protocol == "PLAINTEXT":
+            return None
+        from barnabas.broker.security.outgoing_security import OutgoingSecurity
+
+        return OutgoingSecurity(self._config, listener, self._report)
+
+    def _open_channel(
+        self, requester: Requester, client_id: str, timeout: float, listener: PeerListener
+    ) -> NodeChannel:
         channel = NodeChannel(
             requester,
             client_id,
             random=self._random,
             request_timeout=timeout,
             on_answer=self._answered,
+            security=self._securities[listener],
         )
         self._channels.append(channel)
         channel.start()
@@ -128,6 +142,9 @@ class Membership:
     def join(self, node: BrokerNode) -> None:
         """Give a started node its roles."""
         self._node = node
+        for security in self._securities.values():
+            if security is not None:
+                node.dynamic_config.on_change.append(security.reload)
         node.logs.note_broker_epoch(lambda: self.member.local_broker_epoch)
         self.member.join(node, self.store, read_clocks)
 

@@ -17,6 +17,7 @@ from barnabas.network.selector import Selector
 
 if TYPE_CHECKING:
     from barnabas.broker.requester import Requester
+    from barnabas.broker.security.outgoing_security import OutgoingSecurity
     from barnabas.network.client_request import ClientResponse
     from barnabas.network.exponential_backoff import RandomSource
     from barnabas.network.node import Node
@@ -27,7 +28,8 @@ class NodeChannel:
     """Carries the requests of one `Requester`, on connections of its own.
 
     `wake` has the requester asked soon. `on_answer` is called on the loop after each turn that brought the requester
-    something: what it changed in the broker may let others be answered.
+    something: what it changed in the broker may let others be answered. `security` is that of the listener at the
+    other end, None for a plain one.
     """
 
     def __init__(
@@ -38,11 +40,13 @@ class NodeChannel:
         random: RandomSource,
         request_timeout: float,
         on_answer: Callable[[], None],
+        security: OutgoingSecurity | None = None,
     ) -> None:
         loop = BoundLoop()
         self._requester = requester
         self._on_answer = on_answer
-        self._port = LoopPort(loop, Selector())
+        self._security = security
+        self._port = LoopPort(loop, Selector(channel_builder=security))
         self._client = NetworkClient(
             self._port,
             ManualMetadataUpdater(),
@@ -95,6 +99,9 @@ class NodeChannel:
             self._client.send(self._client.new_client_request(node.id, message, now, callback=self._answered), now)
         elif self._client.connection_failed(node):
             self._waiting = None
+            refusal = self._client.authentication_error(node)
+            if refusal is not None and self._security is not None:
+                self._security.refused(node, refusal, now)
             self._lost(now)
 
     def _go_to(self, node: Node, now: float) -> None:

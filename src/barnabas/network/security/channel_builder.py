@@ -8,7 +8,7 @@ import os
 import socket
 from collections.abc import Callable
 from random import Random, SystemRandom
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.clock import wall_clock_ms
 from barnabas.config.config import Config
@@ -32,6 +32,20 @@ _MODULES = {
     "OAUTHBEARER": "OAuthBearerLoginModule",
 }
 NewClient = Callable[[], SaslClient]
+
+
+class ChannelSecurity(Protocol):
+    """What a `Selector` asks about each new connection: `ChannelBuilder`, or what changes it while it is in use."""
+
+    @property
+    def worker(self) -> Worker:
+        """What does that which blocks."""
+
+    def transport_layer(self, plain: socket.socket, host: str, target: str) -> SslTransportLayer | None:
+        """See `ChannelBuilder`."""
+
+    def authenticator(self, target: str) -> SaslClientAuthenticator | None:
+        """See `ChannelBuilder`."""
 
 
 class ChannelBuilder:

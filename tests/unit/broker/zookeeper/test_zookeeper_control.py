@@ -537,7 +537,10 @@ def test_a_zookeeper_elsewhere_or_a_protocol_between_brokers_makes_a_member(give
         ({"zookeeper.ssl.client.enable": "true"}, "zookeeper.ssl.client.enable is not supported yet"),
         ({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}, "authorizer.class.name"),
         ({"delegation.token.secret.key": "secret"}, "delegation.token.secret.key"),
-        ({"security.inter.broker.protocol": "SSL", "listeners": "SSL://:9092"}, "not supported yet"),
+        (
+            {"security.inter.broker.protocol": "SASL_SSL", "listeners": "SASL_SSL://:9092"},
+            r"sasl\.mechanism\.inter\.broker\.protocol=GSSAPI",
+        ),
     ],
 )
 def test_what_such_a_member_does_not_do_is_an_error(given: Any, says: str) -> None:
