@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -100,25 +100,42 @@ class BarnabasBroker:
 
 
 class MixedCluster:
-    """Brokers 1, 2, ... of Apache Kafka, then ours, in racks rack-1, rack-2, ...; a context manager."""
+    """Brokers 1, 2, ... of Apache Kafka, then ours, in racks rack-1, rack-2, ...; a context manager.
+
+    `inner` names a listener that every broker has beside PLAINTEXT, for the other brokers; what it is secured by is in
+    `settings`. `format_options` go to the tool that formats the controllers' storage.
+    """
 
     def __init__(
-        self, theirs: int = 2, ours: int = 1, controllers: int = 1, settings: Mapping[str, str] | None = None
+        self,
+        theirs: int = 2,
+        ours: int = 1,
+        controllers: int = 1,
+        settings: Mapping[str, str] | None = None,
+        *,
+        inner: str | None = None,
+        format_options: Sequence[str] = (),
     ) -> None:
-        self.controllers = {FIRST_CONTROLLER + n: ApacheKafka(heap="192m") for n in range(controllers)}
+        self.controllers = {
+            FIRST_CONTROLLER + n: ApacheKafka(heap="192m", format_options=format_options) for n in range(controllers)
+        }
         self.theirs = {number: ApacheKafka(heap="256m") for number in range(1, theirs + 1)}
         self.ours = {number: BarnabasBroker() for number in range(theirs + 1, theirs + ours + 1)}
         self.brokers: dict[int, ApacheKafka | BarnabasBroker] = {**self.theirs, **self.ours}
-        voters = ",".join(f"{number}@127.0.0.1:{node.controller_port}" for number, node in self.controllers.items())
+        voters = ",".join(f"{number}@localhost:{node.controller_port}" for number, node in self.controllers.items())
         common = {**_SETTINGS, **(settings or {}), "controller.quorum.voters": voters}
         for number, node in self.controllers.items():
             node.port = node.controller_port
-            listener = f"CONTROLLER://127.0.0.1:{node.controller_port}"
+            listener = f"CONTROLLER://localhost:{node.controller_port}"
             own = {"process.roles": "controller", "node.id": str(number), "listeners": listener}
             node.settings.update({**common, **own})
         for number, broker in self.brokers.items():
             own = {"process.roles": "broker", "node.id": str(number), "broker.rack": f"rack-{number}"}
-            broker.settings.update({**common, **own, "listeners": f"PLAINTEXT://127.0.0.1:{broker.port}"})
+            listeners = f"PLAINTEXT://127.0.0.1:{broker.port}"
+            if inner is not None:
+                listeners += f",{inner}://localhost:{free_port()}"
+                own["inter.broker.listener.name"] = inner
+            broker.settings.update({**common, **own, "listeners": listeners})
 
     @property
     def bootstrap_servers(self) -> str:
