@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from barnabas.broker.repeated_warnings import RepeatedWarnings
 from barnabas.broker.security.server_ssl_context import stamps_of_stores
 from barnabas.config.config import Config
-from barnabas.config.definitions import definitions
+from barnabas.config.config_def import definitions
 from barnabas.errors import ConfigError
 from barnabas.network.security.channel_builder import ChannelBuilder, create_channel_builder
 

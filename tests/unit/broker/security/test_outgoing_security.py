@@ -17,7 +17,7 @@ from barnabas.broker.network.node_channel import NodeChannel
 from barnabas.broker.network.socket_server import SocketServer
 from barnabas.broker.security.outgoing_security import OutgoingSecurity, client_settings
 from barnabas.broker.security.scram_users import ScramUsers
-from barnabas.config.definitions import definitions
+from barnabas.config.config_def import definitions
 from barnabas.config.support import SUPPORTED
 from barnabas.errors import ConfigError
 from barnabas.network.node import Node
