@@ -41,8 +41,8 @@ class ControlledMember(Protocol):
     def publish(self, image: MetadataImage, roles: Roles | None = None) -> bool:
         """Have the node go by another image; False where there is no node yet."""
 
-    def open(self, key: object, requester: Requester, name: str | None = None) -> None:
-        """Give a requester its way to other nodes, under the name of a client."""
+    def open(self, name: str, requester: Requester) -> None:
+        """Give a requester its way to the controllers, under the name of a client."""
 
     def wake_all(self) -> None:
         """Have all requesters asked soon: they may reach now what they could not reach before."""

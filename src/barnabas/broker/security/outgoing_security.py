@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from barnabas.broker.security.server_ssl_context import Stamp
     from barnabas.errors import KafkaError
     from barnabas.network.node import Node
+    from barnabas.network.security.blocking_worker import Worker
     from barnabas.network.security.sasl_client_authenticator import SaslClientAuthenticator
     from barnabas.network.security.ssl_transport_layer import SslTransportLayer
-    from barnabas.network.security.worker import Worker
 
 #: What a client's settings are called that a listener has, too; by the part of the protocol that makes use of them.
 _OF_TLS, _OF_SASL = "ssl.", "sasl."
