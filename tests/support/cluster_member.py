@@ -15,6 +15,7 @@ from barnabas.broker.metadata.metadata_image import Endpoint
 from barnabas.broker.metadata.metadata_records import encode_record
 from barnabas.broker.node import BrokerNode
 from barnabas.broker.requester import Requester
+from barnabas.broker.storage_threads import Storage
 from barnabas.network.node import Node
 from barnabas.protocol.message import Message
 from barnabas.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
@@ -57,12 +58,17 @@ class MemberBroker(CoreBroker):
     """A CoreBroker with a `ClusterMember`. Brokers 1 and 2 are others; `tell` is what the metadata log says next."""
 
     def __init__(
-        self, settings: dict[str, Any] | None = None, *records: Message, directories: Sequence[str] = (DATA,)
+        self,
+        settings: dict[str, Any] | None = None,
+        *records: Message,
+        directories: Sequence[str] = (DATA,),
+        filesystem: MemoryFileSystem | None = None,
+        storage: Storage | None = None,
     ) -> None:
         self.warnings: list[str] = []
         self.now = 100.0
         self.settings = {"group.initial.rebalance.delay.ms": 0, **SETTINGS, **(settings or {})}
-        self.filesystem = MemoryFileSystem(random.Random(1))
+        self.filesystem = filesystem or MemoryFileSystem(random.Random(1))
         self.channels: list[FakeChannel] = []
         self.offset = 0
         config = BrokerConfig(self.settings)
@@ -73,7 +79,14 @@ class MemberBroker(CoreBroker):
         self.tell(FeatureLevelRecord(name="metadata.version", feature_level=30), *records)
         store = self.control.make_store()
         self.node = BrokerNode(
-            config, directories, store, random.Random(1), self.warnings.append, self.filesystem, member=self.member
+            config,
+            directories,
+            store,
+            random.Random(1),
+            self.warnings.append,
+            self.filesystem,
+            storage,
+            member=self.member,
         )
         self.node.start(self.instant)
         self.node.state.advertised["PLAINTEXT"] = ("127.0.0.1", 9092)

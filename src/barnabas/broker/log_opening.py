@@ -34,7 +34,7 @@ def unopened(manager: ReplicaManager, names: Iterable[Name]) -> list[Name]:
 
 def open_then(broker: BrokerState, names: list[Name], handle: Callable[[], Answer]) -> Answer | PiecewiseResponse:
     """Open partitions a piece at a time, then handle the request; `handle` meets what cannot be opened itself."""
-    steps = _open(broker.replica_manager, names)
+    steps = opened(broker.replica_manager, names)
     try:
         wait = next(steps)
     except StopIteration:
@@ -48,7 +48,8 @@ def when_open(broker: BrokerState, names: Iterable[Name], handle: Callable[[], A
     return open_then(broker, found, handle) if found else handle()
 
 
-def _open(manager: ReplicaManager, names: list[Name]) -> Steps[None]:
+def opened(manager: ReplicaManager, names: list[Name]) -> Steps[None]:
+    """Open partitions a piece at a time; a few of them are only prepared for being opened."""
     for number, piece in enumerate(in_pieces(names, OPEN_AT_ONCE)):
         if number:
             yield None

@@ -280,10 +280,14 @@ class LogMaintenance:
     def __init__(self, logs: Logs, now: float):
         self._logs = logs
         self._next = now + (BACKGROUND_DELAY if logs.unopened else BACKGROUND_INTERVAL)
+        logs.notify_prepared(self._go_on)
 
     def next_deadline(self) -> float:
         """When the next step is due."""
         return self._next
+
+    def _go_on(self) -> None:
+        self._next = -inf
 
     def tick(self, instant: Instant) -> None:
         """One step."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas import errors
 from barnabas.broker.commit_wait import CommitWait, Pending
 from barnabas.broker.log.append_origin import CLIENT, COORDINATOR
+from barnabas.broker.log.assigned_logs import AssignedLogs
 from barnabas.broker.log.cold_range import cold_ranges
 from barnabas.broker.log.log_append_info import LogAppendInfo
 from barnabas.broker.log.unified_log import LOG_END
@@ -71,6 +72,8 @@ class ReplicaManager:
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._cluster: Cluster | None = None
         self._flushes = CountingStorage(logs.storage)
+        #: `on_ready` tells that `apply_delta` can take roles for which it had to wait.
+        self.assigned_logs = AssignedLogs(logs)
         #: Called with the partition of a log that was offline and was opened anew: it may hold what was not confirmed.
         self.on_log_reopened: Callable[[TopicPartition], None] = lambda _name: None
         #: What followers that are not in sync may be sent; None where nothing is throttled.
@@ -145,21 +148,38 @@ class ReplicaManager:
         """Lead, follow, stop and delete as the controller says; what could not be carried out for its log's sake.
 
         `changed` has the topic's id and the partition as it is now. A replica that is no longer assigned is deleted.
+        A partition whose log is not open yet has NotLeaderOrFollowerError until `assigned_logs.on_ready` is called.
         """
         cluster = self._cluster
         assert cluster is not None, "a broker joins a cluster first"
         failed: dict[TopicPartition, errors.KafkaError] = {}
         for name in deleted:
             self._stop_replica(cluster, name)
+        waiting = self._waiting_for_logs(cluster, changed)
         for name, (topic_id, registration) in changed.items():
             if cluster.me not in registration.replicas:
                 self._stop_replica(cluster, name)
+                continue
+            if name in waiting:
+                failed[name] = errors.NotLeaderOrFollowerError(f"the log of {name} is being opened")
                 continue
             try:
                 self._take_role(cluster, self._replica(name, topic_id), name, registration, now_ms)
             except errors.KafkaError as problem:
                 failed[name] = problem
         return failed
+
+    def _waiting_for_logs(
+        self, cluster: Cluster, changed: Mapping[TopicPartition, tuple[bytes, PartitionRegistration]]
+    ) -> set[TopicPartition]:
+        wanted = []
+        for name, (topic_id, registration) in changed.items():
+            found = self._partitions.get(name)
+            if cluster.me in registration.replicas and (found is None or found.topic_id != topic_id):
+                wanted.append((name, topic_id))
+        if not wanted:
+            return set()
+        return {name for name, _ in wanted} - self.assigned_logs.take_ready(wanted)
 
     def _take_role(
         self,
@@ -215,6 +235,7 @@ class ReplicaManager:
         partition = self._partitions.get(name)
         if partition is not None:
             self._forget(name, partition)
+        self.assigned_logs.forget(name)
         self._logs.delete_log(name)
 
     def _forget(self, name: TopicPartition, partition: Partition) -> None:
@@ -294,6 +315,9 @@ class ReplicaManager:
         lacks it, and nothing may follow it before the log was read again (`on_log_reopened`). Where `flush.messages` is
         set, the batch waits for its flush when this returns: answers that rest on it do, too (`when_committed`).
         """
+        if topic_partition not in self._partitions:
+            # NotLeaderOrFollowerError follows while the files are made, upon which clients look for the coordinator.
+            self.prepare((topic_partition,), _ignore)
         partition = self.partition(topic_partition.topic, topic_partition.partition)
         partition.check_leader()
         partition.check_enough_in_sync(ACKS_ALL)
@@ -506,3 +530,7 @@ class ReplicaManager:
                     partition.deleted = True
                     self._purgatory.mark(partition)
                 self._logs.delete_log(name)
+
+
+def _ignore() -> None:
+    """Do nothing when something is done."""

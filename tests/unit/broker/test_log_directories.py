@@ -170,3 +170,11 @@ def test_a_log_that_lies_in_two_directories_is_served_from_one(
     name = TopicPartition("t", 0)
     assert [state.manager.holds(name) for state in again.node.logs.directories] == [True, False]
     assert any("-stray" in path for path in filesystem._names)
+
+
+def test_logs_that_are_made_together_are_spread(filesystem: MemoryFileSystem, store: MemoryStore) -> None:
+    broker = start(filesystem, store)
+    logs, names = broker.node.logs, [(TopicPartition("t", index), bytes(16)) for index in range(PARTITIONS)]
+    logs.prepare(names, lambda: None)
+    made = [sorted(name for name in filesystem._names if name.startswith(f"{path}/t-")) for path in DIRECTORIES]
+    assert [sum(name.endswith(".metadata") for name in found) for found in made] == [PARTITIONS // 2, PARTITIONS // 2]

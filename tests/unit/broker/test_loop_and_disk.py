@@ -6,6 +6,7 @@ flushes after every record, its files are not in the system's cache, and no log 
 
 from __future__ import annotations
 
+import errno
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from barnabas import errors
+from barnabas.broker.log.assigned_logs import AT_ONCE
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.protocol.message import Message
 from barnabas.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
@@ -41,6 +44,9 @@ from barnabas.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from barnabas.protocol.messages.remove_topic_record import RemoveTopicRecord
+from tests.support.cluster_member import MemberBroker, topic
+from tests.support.cluster_member import broker as brokers
 from tests.support.core_broker import START_MS, CoreBroker, CoreClient, batch, create, fetch, produce
 
 PARTITIONS = 3
@@ -136,8 +142,6 @@ def list_offsets(timestamp: int) -> ListOffsetsRequest:
     return ListOffsetsRequest(topics=[ListOffsetsTopic(name="old", partitions=partitions)])
 
 
-#: The first record of a coordinator's partition makes its log.
-MAY_ALSO = {"InitProducerId, transactional": {"mkdir"}}
 EPOCHS = [OffsetForLeaderPartition(partition=index, leader_epoch=0) for index in range(PARTITIONS)]
 STARTS = [DeleteRecordsPartition(partition_index=index, offset=2) for index in range(PARTITIONS)]
 REQUESTS: dict[str, tuple[Message, int]] = {
@@ -174,5 +178,78 @@ def test_no_api_holds_the_loop_while_the_disk_works(name: str, broker: CoreBroke
     for _ in range(REPEATED):
         ask(broker, disk, client, message, version)
     unbound = set(disk.on_loop) - QUICK
-    assert unbound <= MAY_ALSO.get(name, set()), "flushes, cold reads and new directories belong beside the loop"
+    assert not unbound, "flushes, cold reads and new directories belong beside the loop"
     assert sum(disk.on_loop.values()) <= OF_THE_CACHE * PARTITIONS * REPEATED
+
+
+def test_logs_that_no_request_needs_are_opened_without_holding_the_loop(broker: CoreBroker, disk: OneDisk) -> None:
+    for _ in range(100):
+        broker.advance(0.1)
+        disk.drain()
+    assert not broker.node.logs.unopened
+    assert not set(disk.on_loop) - QUICK
+
+
+FLIGHTS = bytes(15) + b"\x01"
+
+
+def member(disk: OneDisk, partitions: int) -> MemberBroker:
+    """A member of a cluster, which leads the even partitions of a topic and follows the odd ones."""
+    others = [*brokers(1, host="one"), *brokers(2, host="two"), *brokers(3, host="three")]
+    replicas = [[3, 1] if index % 2 == 0 else [1, 3] for index in range(partitions)]
+    return MemberBroker({}, *others, *topic("flights", FLIGHTS, *replicas), filesystem=disk.filesystem, storage=disk)
+
+
+def work_off(found: MemberBroker, disk: OneDisk) -> None:
+    for _ in range(20):
+        found.advance(0)
+        disk.drain()
+
+
+@pytest.mark.parametrize("partitions", [2, 2 * AT_ONCE + 1])
+def test_a_member_makes_the_logs_that_are_assigned_to_it_beside_the_loop(disk: OneDisk, partitions: int) -> None:
+    found = member(disk, partitions)
+    disk.on_loop.clear()
+    assert not found.state.replica_manager.partitions(), "nothing is open before the disk has answered"
+    work_off(found, disk)
+    opened = {partition.index: partition for partition in found.state.replica_manager.partitions()}
+    assert sorted(opened) == list(range(partitions))
+    assert (opened[0].is_leader, opened[1].is_leader) == (True, False)
+    assert not set(disk.on_loop) - QUICK
+
+
+def test_a_member_opens_the_logs_that_it_has_without_holding_the_loop(disk: OneDisk) -> None:
+    first = member(disk, 4)
+    work_off(first, disk)
+    first.stop()
+    disk.drain()
+    disk.filesystem.crash()
+    disk.filesystem.cold = set(disk.filesystem._names)
+    found = member(disk, 4)
+    disk.on_loop.clear()
+    work_off(found, disk)
+    assert len(found.state.replica_manager.partitions()) == 4
+    assert not set(disk.on_loop) - QUICK
+
+
+def test_a_log_that_cannot_be_made_is_told_and_made_when_the_disk_works_again(disk: OneDisk) -> None:
+    def fail(operation: str, path: str) -> OSError | None:
+        return OSError(errno.EIO, "broken") if operation == "mkdir" and "flights" in path else None
+
+    disk.filesystem.fail = fail
+    found = member(disk, 2)
+    work_off(found, disk)
+    assert found.member._publisher.failed.keys() == {("flights", 0), ("flights", 1)}
+    assert {type(problem) for problem in found.member._publisher.failed.values()} == {errors.KafkaStorageError}
+    disk.filesystem.fail = None
+    found.advance(1)
+    work_off(found, disk)
+    assert len(found.state.replica_manager.partitions()) == 2
+
+
+def test_a_partition_may_be_deleted_while_its_files_are_made(disk: OneDisk) -> None:
+    found = member(disk, 2)
+    found.tell(RemoveTopicRecord(topic_id=FLIGHTS))
+    work_off(found, disk)
+    assert not found.state.replica_manager.partitions()
+    assert not [name for name in disk.filesystem._names if "/flights" in name and "-delete" not in name]

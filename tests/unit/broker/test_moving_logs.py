@@ -26,8 +26,8 @@ from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from barnabas.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from barnabas.records import read_batches
 from tests.support.core_broker import CoreBroker, batch, create, fetch, produce
+from tests.support.slow_storage import SlowStorage
 from tests.unit.broker.test_log_directories import DIRECTORIES, start
-from tests.unit.broker.test_slow_disk import SlowStorage
 
 FIRST, SECOND = DIRECTORIES
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections import deque
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -36,27 +34,8 @@ from barnabas.protocol.messages.offset_commit_request import (
 from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from barnabas.records import read_batches
 from tests.support.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
+from tests.support.slow_storage import SlowStorage, finish, work_off
 from tests.unit.broker.test_failing_disk import CHANGES
-
-
-class SlowStorage:
-    """Work that is done when the test says so."""
-
-    def __init__(self) -> None:
-        self.in_flight: deque[tuple[Callable[[], None], Callable[[], None]]] = deque()
-
-    def submit(self, work: Callable[[], None], done: Callable[[], None]) -> None:
-        self.in_flight.append((work, done))
-
-    def step(self) -> None:
-        """Let the disk be done with the oldest of its work."""
-        work, done = self.in_flight.popleft()
-        work()
-        done()
-
-    def drain(self) -> None:
-        while self.in_flight:
-            self.step()
 
 
 @pytest.fixture
@@ -74,14 +53,6 @@ def broker(storage: SlowStorage) -> CoreBroker:
     for topic, index in (("safe", 0), ("safe", 1), ("fast", 0)):
         broker.state.replica_manager.partition(topic, index)
     return broker
-
-
-def finish(broker: CoreBroker, storage: SlowStorage, steps: int = -1) -> None:
-    """Let the disk work off so many pieces of its work, or all."""
-    while storage.in_flight and steps:
-        storage.step()
-        steps -= 1
-        broker.node.core.settle(broker.instant)
 
 
 def result(response: Any) -> Any:
@@ -366,8 +337,7 @@ class TestCommits:
         for _ in range(3):
             broker.advance(1)
             assert result(other.request(produce("fast", batch(b"b")), 9)).error_code == 0
-        finish(broker, storage)
-        broker.advance(0)
+        work_off(broker, storage)
         assert codes(waiting.responses[-1]) == [0]
         assert not storage.in_flight
 
@@ -380,8 +350,7 @@ class TestCommits:
         assert len(storage.in_flight) == 1
         finish(broker, storage, 1)
         broker.advance(0)
-        finish(broker, storage)
-        broker.advance(0)
+        work_off(broker, storage)
         assert create_code(first) == 0
         assert codes(second.responses[-1]) == [0]
 
@@ -536,7 +505,7 @@ class TestCoordinators:
         client.send(create("t"), 7)
         finish(broker, storage)
         client.send(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
-        finish(broker, storage)
+        work_off(broker, storage)
         return broker
 
     def test_who_commits_offsets_waits_for_the_flush_and_nobody_else(

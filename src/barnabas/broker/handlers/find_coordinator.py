@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.coordinator.coordinator_partition import partition_for
+from barnabas.broker.log_opening import opened, when_open
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.broker.piecewise import Pieces, PiecewiseResponse
 from barnabas.protocol.kinds import AclOperation, CoordinatorType, ResourceType
@@ -17,7 +18,10 @@ from barnabas.protocol.messages.find_coordinator_response import Coordinator, Fi
 from barnabas.protocol.thresholds import FIND_COORDINATOR_KEYS_FROM
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.log_opening import Name
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.message import Message
     from barnabas.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -39,18 +43,29 @@ def handle(
 ) -> Message | PiecewiseResponse:
     """Return this broker, for every key of a kind that it looks after; the first request creates the kind's topic."""
     topic = _TOPICS.get(request.key_type)
-    asks = context.api_version < FIND_COORDINATOR_KEYS_FROM or request.coordinator_keys
-    if topic is None or broker.metadata.topic(topic) is not None or not asks:
+    keys = request.coordinator_keys if context.api_version >= FIND_COORDINATOR_KEYS_FROM else [request.key]
+    if topic is None or not keys:
         return _answer(broker, context, request, None)
-    return broker.large_responses.answer(_answer_with_topic(broker, context, request, topic))
+    if broker.metadata.topic(topic) is None:
+        return broker.large_responses.answer(_answer_with_topic(broker, context, request, topic, keys))
+    return when_open(broker, _partitions(broker, topic, keys), lambda: _answer(broker, context, request, None))
+
+
+def _partitions(broker: BrokerState, topic: str, keys: Iterable[str]) -> list[Name]:
+    """Return the partitions that will hold records of the keys, so that the files of their logs are there then."""
+    known = broker.metadata.topic(topic)
+    if known is None or broker.member is not None:
+        return []
+    return list(dict.fromkeys((topic, partition_for(key, known.partitions)) for key in keys))
 
 
 def _answer_with_topic(
-    broker: BrokerState, context: RequestContext, request: FindCoordinatorRequest, topic: str
+    broker: BrokerState, context: RequestContext, request: FindCoordinatorRequest, topic: str, keys: Iterable[str]
 ) -> Pieces:
     from barnabas.broker.auto_topic_creation import ensure_internal
 
     problem = yield from ensure_internal(broker, topic, context.now_ms)
+    yield from opened(broker.replica_manager, _partitions(broker, topic, keys))
     return _answer(broker, context, request, problem)
 
 

@@ -86,8 +86,12 @@ class LeaderEpochFileCache:
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Drop the epochs that begin at or beyond the new end of the log."""
-        if self._set([entry for entry in self._entries if entry.start_offset < end_offset]):
+        if self.drop_beyond(end_offset):
             self.flush()
+
+    def drop_beyond(self, end_offset: int) -> bool:
+        """Drop epochs without records, as is done whenever a log is opened; the file has them until the next flush."""
+        return self._set([entry for entry in self._entries if entry.start_offset < end_offset])
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Drop the epochs that ended before the new start of the log, and begin the first that is left there."""

@@ -8,7 +8,7 @@ are offline, those of the others are served (KIP-112).
 from __future__ import annotations
 
 import errno
-from collections import ChainMap
+from collections import ChainMap, Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -207,7 +207,8 @@ class LogDirectories:
             )
         home = self._chosen.get(name) or self._wanted.get(name)
         if home is None or home in self._problems:
-            home = min(self._in_service, key=lambda manager: manager.count)
+            chosen = Counter(self._chosen.values())
+            home = min(self._in_service, key=lambda manager: manager.count + chosen[manager])
         self._chosen[name] = home
         return home
 
@@ -306,6 +307,11 @@ class LogDirectories:
         """See `LogManager.notify_moved`."""
         for manager in self._managers:
             manager.on_moved = on_moved
+
+    def notify_prepared(self, on_prepared: Callable[[], None]) -> None:
+        """See `LogManager.notify_prepared`."""
+        for manager in self._managers:
+            manager.on_prepared = on_prepared
 
     def notify_opened(self, on_opened: Callable[[UnifiedLog], None], on_all_opened: Callable[[], None]) -> None:
         """See `LogManager.notify_opened`; `on_all_opened` is called when the logs of all directories are open."""

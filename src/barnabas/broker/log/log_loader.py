@@ -139,7 +139,7 @@ class LogLoader:
         if not self._clean:
             yield from self._recover(now_ms)
         end = yield from self._find_end()
-        self._epochs.truncate_from_end(end)
+        self._epochs.drop_beyond(end)
         self._epochs.truncate_from_start(self._log_start_offset)
         start = max(self._log_start_offset, self._segments.first.base_offset)
         yield from self._load_producers(start, end, now_ms)
@@ -289,7 +289,8 @@ class LogLoader:
         """
         for segment in segments:
             segment.records.file.sync()
-        self._filesystem.sync_directory(self._directory)
+        if segments:
+            self._filesystem.sync_directory(self._directory)
 
     def _recover_segment(self, segment: LogSegment) -> Steps[bool]:
         segment.reset_indexes()

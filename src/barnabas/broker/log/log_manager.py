@@ -133,6 +133,9 @@ class LogManager:
         )
         self._preparation = LogPreparation(self.filesystem, self.storage)
         self._preparation.on_unwanted = self.delete_directory
+        self.on_prepared: Callable[[], None] = lambda: None
+        """Called when `step` can open logs for which it had to wait."""
+        self._is_preparing = False
         self._unmade: set[TopicPartition] = set()
         self._mend_at_ms = 0
 
@@ -153,8 +156,8 @@ class LogManager:
 
     @property
     def count(self) -> int:
-        """How many logs there are, open or not."""
-        return len(self.logs) + len(self.unopened) + len(self._preparation)
+        """How many logs there are, open or not; those of which only the files are made do not count."""
+        return len(self.logs) + len(self.unopened)
 
     def holds(self, name: TopicPartition) -> bool:
         """Whether there is a log of a partition, open or not, or its files are being made."""
@@ -186,6 +189,10 @@ class LogManager:
     def notify_moved(self, on_moved: Callable[[UnifiedLog], None]) -> None:
         """Set `on_moved`."""
         self.on_moved = on_moved
+
+    def notify_prepared(self, on_prepared: Callable[[], None]) -> None:
+        """Set `on_prepared`."""
+        self.on_prepared = on_prepared
 
     def notify_opened(self, on_opened: Callable[[UnifiedLog], None], on_all_opened: Callable[[], None]) -> None:
         """Set `on_opened` and `on_all_opened`."""
@@ -232,7 +239,7 @@ class LogManager:
                 self.log_directory.identify(identify, self._random_bytes)
             self._find_logs()
             while open_logs and self.unopened:
-                self._advance(self.unopened.first, OPEN_BYTES)
+                self._advance(next(self.unopened.next_ones(1)), OPEN_BYTES)
         except OSError as error:
             self.log_directory.release()
             raise KafkaStorageError(f"the logs in {self.directory} cannot be opened: {error}") from error
@@ -248,18 +255,33 @@ class LogManager:
         self.unopened.add(found)
 
     def open_step(self, now_ms: int) -> bool:
-        """Open some of the logs that are not open yet; whether there are more."""
+        """Open some of the logs that are not open yet; whether there are more that need not wait for the disk.
+
+        What opening the others reads is brought in beside the loop; `on_prepared` is called when that is done.
+        """
         self.now_ms = now_ms
         budget = OPEN_BYTES
-        for _ in range(OPEN_LOGS):
-            if not self.unopened or budget <= 0:
-                break
-            name = self.unopened.first
-            try:
-                budget -= self._advance(name, budget)
-            except (OSError, KafkaError) as error:
-                self._offline.add_unopened(name, error)
-        return len(self.unopened) > 0
+        for name in self.unopened.next_ones(OPEN_LOGS):
+            while budget > 0 and self._can_open(name):
+                try:
+                    budget -= self._advance(name, budget)
+                except (OSError, KafkaError) as error:
+                    self._offline.add_unopened(name, error)
+        self._prepare_next()
+        return any(self._can_open(name) for name in self.unopened.next_ones(OPEN_LOGS))
+
+    def _can_open(self, name: TopicPartition) -> bool:
+        return self.unopened.has_begun(name) or (name in self.unopened and self._preparation.has_read(name))
+
+    def _prepare_next(self) -> None:
+        names = [name for name in self.unopened.next_ones(OPEN_LOGS) if not self._can_open(name)]
+        if names and not self._is_preparing:
+            self._is_preparing = True
+            self.prepare([(name, b"") for name in names], self._note_prepared)
+
+    def _note_prepared(self) -> None:
+        self._is_preparing = False
+        self.on_prepared()
 
     def _advance(self, name: TopicPartition, budget: int) -> int:
         self._preparation.forget(name)
@@ -313,7 +335,8 @@ class LogManager:
         for name, topic_id in names:
             directory = self.unopened.directory_of(name)
             if directory is not None:
-                logs.append(LogToPrepare(name, directory, None))
+                if not self._preparation.has_read(name):
+                    logs.append(LogToPrepare(name, directory, None))
             elif name not in self.logs and name not in self._deleted:
                 make_segment = not self._log_config(self._topic_settings(name.topic)).preallocate
                 directory = self.log_directory.file(log_directory_name(name))
@@ -514,8 +537,7 @@ class LogManager:
         self.now_ms = now_ms
         self._mend(now_ms)
         if self.unopened:
-            self.open_step(now_ms)
-            return True
+            return self.open_step(now_ms) or not self.unopened
         deleted = self._deleted.take()
         if deleted:
             little_room = 0 <= self.log_directory.disk_space()[1] < LITTLE_ROOM

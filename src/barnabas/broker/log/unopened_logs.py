@@ -6,7 +6,8 @@ logs it has and however a crash has left them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.log.log_loader import LogLoader
@@ -64,7 +65,7 @@ class UnopenedLogs:
         self._expiration_ms = expiration_ms
         self._high_watermark_of = high_watermark_of
         self._waiting: dict[TopicPartition, UnopenedLog] = {}
-        self._under_way: dict[TopicPartition, tuple[LogLoader, Steps[UnifiedLog]]] = {}
+        self._in_progress: dict[TopicPartition, tuple[LogLoader, Steps[UnifiedLog]]] = {}
         self._progress = LoadProgress(0)
 
     def report_to(self, on_progress: Callable[[LoadProgress], None]) -> None:
@@ -100,10 +101,14 @@ class UnopenedLogs:
         found = self._waiting.get(name) or self.failures.get(name, (None,))[0]
         return None if found is None else found.directory
 
-    @property
-    def first(self) -> TopicPartition:
-        """The log to go on with."""
-        return next(iter(self._under_way), None) or next(iter(self._waiting))
+    def next_ones(self, count: int) -> Iterator[TopicPartition]:
+        """Return the next logs to go on with, those that are in progress first."""
+        waiting = (name for name in self._waiting if name not in self._in_progress)
+        return iter([*islice(chain(self._in_progress, waiting), count)])
+
+    def has_begun(self, name: TopicPartition) -> bool:
+        """Whether the opening of a log is in progress."""
+        return name in self._in_progress
 
     def advance(self, name: TopicPartition, budget: int, now_ms: int) -> tuple[UnifiedLog | None, int]:
         """Read up to about `budget` bytes of a log; gives it when it is open, and how many bytes were read.
@@ -121,7 +126,7 @@ class UnopenedLogs:
                 progress.bytes_read += size
                 self.on_progress(progress)
         except StopIteration as done:
-            del self._under_way[name], self._waiting[name]
+            del self._in_progress[name], self._waiting[name]
             progress.opened += 1
             self.on_progress(progress)
             return done.value, read
@@ -150,18 +155,18 @@ class UnopenedLogs:
 
     def close(self) -> None:
         """Give back the files of what is in progress."""
-        for name in list(self._under_way):
+        for name in list(self._in_progress):
             self._abandon(name)
 
     def _abandon(self, name: TopicPartition) -> None:
-        under_way = self._under_way.pop(name, None)
+        under_way = self._in_progress.pop(name, None)
         if under_way is not None:
             loader, steps = under_way
             steps.close()
             loader.abandon()
 
     def _steps(self, name: TopicPartition, now_ms: int) -> Steps[UnifiedLog]:
-        found = self._under_way.get(name)
+        found = self._in_progress.get(name)
         if found is None:
             log = self._waiting[name]
             loader = LogLoader(
@@ -175,5 +180,5 @@ class UnopenedLogs:
                 producer_id_expiration_ms=self._expiration_ms(),
                 high_watermark=self._high_watermark_of(name),
             )
-            found = self._under_way[name] = loader, loader.steps(now_ms)
+            found = self._in_progress[name] = loader, loader.steps(now_ms)
         return found[1]

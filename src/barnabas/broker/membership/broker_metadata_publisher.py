@@ -46,6 +46,7 @@ class ImagePublisher:
         self.image = MetadataImage()
         self.failed: dict[TopicPartition, KafkaError] = {}
         self.on_published: list[Callable[[MetadataImage, MetadataImage], None]] = []
+        replica_manager.assigned_logs.on_ready = self._try_again_soon
 
     @property
     def is_recovering(self) -> bool:
@@ -67,6 +68,10 @@ class ImagePublisher:
     def _take_roles(self, changed: Assigned, now: Instant) -> None:
         self.failed.update(self._replicas.apply_delta(changed, (), now.now_ms))
         self._retry_at = now.now + _RETRY_AFTER if self.failed else inf
+
+    def _try_again_soon(self) -> None:
+        if self.failed:
+            self._retry_at = -inf
 
     def next_deadline(self) -> float:
         """When roles that could not be taken are tried again."""
