@@ -13,7 +13,7 @@ from barnabas.broker.membership.cluster_member import ClusterMember
 from barnabas.broker.membership.kraft_control import KRaftControl
 from barnabas.broker.metadata.metadata_image import Endpoint
 from barnabas.broker.metadata.metadata_records import encode_record
-from barnabas.broker.node import BrokerNode
+from barnabas.broker.node import BrokerNode, Disk
 from barnabas.broker.requester import Requester
 from barnabas.broker.storage_threads import Storage
 from barnabas.network.node import Node
@@ -80,13 +80,11 @@ class MemberBroker(CoreBroker):
         store = self.control.make_store()
         self.node = BrokerNode(
             config,
-            directories,
+            Disk(directories, self.filesystem, storage),
             store,
             random.Random(1),
             self.warnings.append,
-            self.filesystem,
-            storage,
-            member=self.member,
+            self.member,
         )
         self.node.start(self.instant)
         self.node.state.advertised["PLAINTEXT"] = ("127.0.0.1", 9092)

@@ -13,7 +13,7 @@ from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.metadata.memory_store import MemoryStore
 from barnabas.broker.metadata.metadata_store import MetadataStore
 from barnabas.broker.network.transport import Buffers
-from barnabas.broker.node import BrokerNode
+from barnabas.broker.node import BrokerNode, Disk
 from barnabas.broker.storage_threads import Storage
 from barnabas.protocol.framing import FrameReader, decode_response, encode_request
 from barnabas.protocol.message import Message
@@ -45,12 +45,10 @@ class CoreBroker:
         self.store = store or MemoryStore()
         self.node = BrokerNode(
             BrokerConfig(self.settings),
-            directories,
+            Disk(directories, self.filesystem, storage),
             self.store,
             random.Random(seed),
             self.warnings.append,
-            self.filesystem,
-            storage,
         )
         self.node.start(self.instant)
         self.node.state.advertised["PLAINTEXT"] = ("127.0.0.1", 9092)

@@ -10,7 +10,7 @@ from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.membership.broker_lifecycle import LifecycleState
 from barnabas.broker.membership.cluster_member import ClusterMember
 from barnabas.broker.metadata.metadata_image import Endpoint
-from barnabas.broker.node import BrokerNode
+from barnabas.broker.node import BrokerNode, Disk
 from barnabas.broker.requester import Requester
 from barnabas.broker.zookeeper import znodes
 from barnabas.broker.zookeeper.zookeeper_control import ZooKeeperControl
@@ -64,7 +64,7 @@ class ZooKeeperBroker(CoreBroker):
             raise self.control.problem
         store = self.control.make_store()
         self.node = BrokerNode(
-            config, DATA, store, random.Random(1), self.warnings.append, self.filesystem, member=self.member
+            config, Disk([DATA], self.filesystem), store, random.Random(1), self.warnings.append, self.member
         )
         self.node.start(self.instant)
         self.node.state.advertised["PLAINTEXT"] = ("127.0.0.1", 9092)

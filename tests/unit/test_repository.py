@@ -84,6 +84,58 @@ TYPES_GO_ROUND = {
     "windowed_streams",
 }
 GENERATED = ("src/barnabas/protocol/messages/", "src/barnabas/errors.py")
+#: What a caller can still tell apart; `self` does not count.
+MOST_PARAMETERS = 6
+#: Why a function has more → which do, below src/barnabas.
+MANY_PARAMETERS = {
+    "users know the signature from Kafka, or give each by its name": (
+        "aio/producer.py Producer.send",
+        "client/producer/append.py RecordSending.send",
+        "client/producer/append.py SendPath._do_send",
+        "client/producer/append.py SendPath.do_send",
+        "client/producer/producer.py Producer.send",
+        "client/producer/producer_interceptors.py InterceptingSendPath.do_send",
+        "client/producer/producer_interceptors.py ProducerInterceptors.intercept",
+        "records/arrow.py decode_arrow",
+        "records/decoder.py decode_records",
+        "streams/topology/topology.py Topology.add_global_store",
+        "streams/topology/topology.py Topology.add_read_only_state_store",
+        "testing/mock_producer.py MockProducer.send",
+    ),
+    "it runs for each record or batch, compiled: a value that holds the arguments would cost more than the work": (
+        "broker/log/plain_append.py _is_sound",
+        "client/producer/append.py RecordAppender._append_to_last",
+        "client/producer/append.py RecordAppender.try_append",
+        "client/producer/append.py _append_to",
+        "records/arrow.py ColumnBuilder.append",
+        "records/decoder.py RecordsDecoder.__init__",
+    ),
+    "it is a value, or the row of a table, with a parameter for each field": (
+        "broker/groups/classic_group_member.py ClassicGroupMember.__init__",
+        "broker/groups/offsets/offset_and_metadata.py OffsetAndMetadata.__init__",
+        "broker/transactions/transaction_metadata.py TransactionMetadata.__init__",
+        "client/cluster.py Cluster.__init__",
+        "network/client_request.py ClientRequest.__init__",
+        "network/client_request.py ClientResponse.__init__",
+        "protocol/codec.py Field.__init__",
+        "records/decoder.py ConsumerRecord.__init__",
+        "spark/offset_limit.py OffsetLimit.__init__",
+        "streams/engine/record.py InputRecord.__init__",
+        "streams/serdes/record_context.py RecordContext.__init__",
+    ),
+    "its settings are given once, each by its name": (
+        "broker/raft/leader_state.py LeaderState.__init__",
+        "client/consumer/consumer_metadata.py ConsumerMetadata.__init__",
+        "client/producer/append.py SendPath.__init__",
+        "network/security/jwt_assertion.py DefaultAssertionCreator.__init__",
+        "streams/queries/store_view.py StoreView.__init__",
+        "streams/state/session.py SessionStore.__init__",
+        "streams/state/versioned.py VersionedKeyValueStore.__init__",
+        "streams/state/window.py WindowStore.__init__",
+        "testing/simulator/membership.py GroupMember.__init__",
+        "testing/simulator/workloads/writer.py Writer.__init__",
+    ),
+}
 
 
 class Source(NamedTuple):
@@ -91,6 +143,7 @@ class Source(NamedTuple):
 
     lines: int
     long_functions: list[str]
+    many_parameters: list[str]
     imports_at_load: set[tuple[str, str]]
     all_imports: set[tuple[str, str]]
 
@@ -105,12 +158,20 @@ def imported(node: ast.AST) -> set[tuple[str, str]]:
     return {(alias.name, "") for alias in node.names} if isinstance(node, ast.Import) else set()
 
 
-def look_at(text: str) -> Source:
-    source = Source(text.count("\n"), [], set(), set())
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    names = [one.arg for one in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
+    return len(names) - (names[:1] in (["self"], ["cls"]))
 
-    def visit(node: ast.AST, at_load: bool) -> None:
+
+def look_at(text: str) -> Source:
+    source = Source(text.count("\n"), [], [], set(), set())
+
+    def visit(node: ast.AST, at_load: bool, within: str = "") -> None:
         for child in ast.iter_child_nodes(node):
             is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+            name = f"{within}{child.name}" if is_function or isinstance(child, ast.ClassDef) else ""
+            if is_function and parameters(child) > MOST_PARAMETERS:
+                source.many_parameters.append(name)
             if is_function and child.end_lineno - child.lineno >= MOST_LINES_OF_A_FUNCTION:
                 source.long_functions.append(child.name)
             names = imported(child)
@@ -118,7 +179,7 @@ def look_at(text: str) -> Source:
             if at_load:
                 source.imports_at_load.update(names)
             if not isinstance(child, ast.expr):
-                visit(child, at_load and not is_function and not is_for_types(child))
+                visit(child, at_load and not is_function and not is_for_types(child), f"{name}." if name else within)
 
     visit(ast.parse(text), True)
     return source
@@ -187,6 +248,17 @@ def test_no_file_is_longer_than_one_idea(sources: dict[str, Source]) -> None:
 
 def test_no_function_is_longer_than_a_page(sources: dict[str, Source]) -> None:
     assert {path: source.long_functions for path, source in sources.items() if source.long_functions} == {}
+
+
+def test_a_function_has_few_parameters_or_a_reason(sources: dict[str, Source]) -> None:
+    found = [
+        f"{path.removeprefix('src/barnabas/')} {name}"
+        for path, source in sources.items()
+        if path.startswith("src/barnabas/")
+        for name in source.many_parameters
+    ]
+
+    assert sorted(found) == sorted(name for names in MANY_PARAMETERS.values() for name in names)
 
 
 def test_no_modules_load_each_other(sources: dict[str, Source]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas.broker.broker_state import BrokerState
 from barnabas.broker.client_quota_manager import ClientQuotas
@@ -58,6 +58,17 @@ BACKGROUND_DELAY = 0.2
 COORDINATORS_DELAY = 0.5
 
 
+class Disk(NamedTuple):
+    """Where a broker keeps its logs; without `filesystem` that of the system, without `storage` nothing waits beside.
+
+    `directories` are those of `log.dirs`, in their order.
+    """
+
+    directories: Sequence[str]
+    filesystem: FileSystem | None = None
+    storage: Storage | None = None
+
+
 class BrokerNode:
     """One broker: a `RequestDispatcher` with all that it needs, on a data directory and a metadata store.
 
@@ -67,14 +78,13 @@ class BrokerNode:
     def __init__(
         self,
         config: BrokerConfig,
-        data_directory: str | Sequence[str],
+        disk: Disk,
         store: MetadataStore,
         random: random.Random,
         warn: Callable[[str], None],
-        filesystem: FileSystem | None = None,
-        storage: Storage | None = None,
         member: Member | None = None,
     ):
+        directories, filesystem, storage = disk
         self.config = config
         self.metadata = ClusterMetadata(store, storage)
         self.metadata.on_write_failed = lambda problem: warn(
@@ -88,7 +98,7 @@ class BrokerNode:
         self.dynamic_config.reload()
         managers = [
             LogManager(path, filesystem, config.log_settings, random_bytes=random.randbytes, storage=storage)
-            for path in ([data_directory] if isinstance(data_directory, str) else data_directory)
+            for path in directories
         ]
         self.logs: Logs = managers[0] if len(managers) == 1 else LogDirectories(managers)
         self.core = RequestDispatcher(self.state, warn)

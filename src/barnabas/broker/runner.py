@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.broker.config import BrokerConfig, Listener, is_loopback
 from barnabas.broker.loggers import REQUEST_LOGGER
 from barnabas.broker.network.socket_server import SocketServer, bind, raise_descriptor_limit, read_clocks
-from barnabas.broker.node import BrokerNode
+from barnabas.broker.node import BrokerNode, Disk
 from barnabas.broker.operator_log import report, warn
 from barnabas.broker.request_log import RequestLog, log_request
 from barnabas.broker.storage_threads import StorageThreads
@@ -69,12 +69,24 @@ class RequestLogOptions(NamedTuple):
     level: str
 
 
+class RunnerOptions(NamedTuple):
+    """What the command line says beside the settings.
+
+    `cluster_id` is for a data directory that belongs to no cluster yet; `scram_users(there)` says which users get
+    credentials before clients can connect. `stop_on_eof` is a file descriptor whose end stops the broker.
+    """
+
+    stop_on_eof: int | None = None
+    metrics: Listener | None = None
+    request_log: RequestLogOptions | None = None
+    cluster_id: str | None = None
+    scram_users: Callable[[ScramUsers], Alterations] = lambda there: {}
+
+
 class BrokerRunner:
     """A broker on its own event loop; `run` returns when `stop` was called (from any thread) or a signal came.
 
-    `on_ready` is called with what the broker listens on once requests are answered. `cluster_id` is for a data
-    directory that belongs to no cluster yet; `scram_users(there)` says which users get
-    credentials before clients can connect.
+    `on_ready` is called with what the broker listens on once requests are answered.
     """
 
     def __init__(
@@ -82,23 +94,15 @@ class BrokerRunner:
         config: BrokerConfig,
         data_directory: str,
         on_ready: Callable[[list[Listener]], None],
+        options: RunnerOptions = RunnerOptions(),  # noqa: B008 - it never changes
         *,
         signals: bool = True,
-        stop_on_eof: int | None = None,
-        metrics: Listener | None = None,
-        request_log: RequestLogOptions | None = None,
-        cluster_id: str | None = None,
-        scram_users: Callable[[ScramUsers], Alterations] = lambda there: {},
     ):
         self._config = config
         self._data_directory = data_directory
         self._on_ready = on_ready
         self._signals = signals
-        self._stop_on_eof = stop_on_eof
-        self._metrics = metrics
-        self._request_log = request_log or RequestLogOptions(log_request, 1, "WARN")
-        self._cluster_id = cluster_id
-        self._scram_users = scram_users
+        self._options = options
         self._loop = new_event_loop()
         self._stopped = asyncio.Event()
         self._storage = StorageThreads()
@@ -124,8 +128,8 @@ class BrokerRunner:
             return
 
     async def _serve(self) -> None:
-        if self._stop_on_eof is not None:
-            self._loop.add_reader(self._stop_on_eof, self._stopped.set)
+        if self._options.stop_on_eof is not None:
+            self._loop.add_reader(self._options.stop_on_eof, self._stopped.set)
         sockets = [(listener, listening_socket(listener)) for listener in self._config.listeners]
         try:
             if self._config.is_member:
@@ -151,7 +155,7 @@ class BrokerRunner:
     async def _read_metadata(self) -> Membership:
         from barnabas.broker.membership.membership import Membership
 
-        membership = Membership(self._config, self._data_directory, self._cluster_id, warn)
+        membership = Membership(self._config, self._data_directory, self._options.cluster_id, warn)
         try:
             is_read = await membership.read_metadata(self._stopped)
         except KafkaError as problem:
@@ -185,7 +189,7 @@ class BrokerRunner:
         await server.close()
 
     async def _serve_metrics(self, node: BrokerNode) -> asyncio.Server | None:
-        if self._metrics is None:
+        if self._options.metrics is None:
             return None
         from barnabas.broker.metrics.broker_metrics import BrokerMetrics
         from barnabas.broker.metrics.http_server import MetricsProtocol
@@ -195,39 +199,40 @@ class BrokerRunner:
         node.core.shortcut_observer = metrics
         _receive_client_metrics(node, metrics)
         return await self._loop.create_server(
-            lambda: MetricsProtocol(metrics.text, metrics.content_type), sock=listening_socket(self._metrics)
+            lambda: MetricsProtocol(metrics.text, metrics.content_type), sock=listening_socket(self._options.metrics)
         )
 
     def _open_node(self) -> BrokerNode:
         membership = self._membership
         store = self._open_store() if membership is None else membership.store
         try:
+            directories = [os.path.abspath(path) for path in self._config.data_directories] or [self._data_directory]
             node = BrokerNode(
                 self._config,
-                [os.path.abspath(path) for path in self._config.data_directories] or [self._data_directory],
+                Disk(directories, storage=self._storage),
                 store,
                 random.SystemRandom(),
                 warn,
-                storage=self._storage,
                 member=None if membership is None else membership.member,
             )
         except KafkaError:
             # What the settings name, such as a key store, cannot be used.
             store.close()
             raise
-        added = self._scram_users(node.scram_users)
+        added = self._options.scram_users(node.scram_users)
         if added:
             node.scram_users.alter(added)
         node.core.channel.report = report
-        node.wanted_cluster_id = self._cluster_id
-        node.request_log = RequestLog(self._request_log.write, self._request_log.every)
+        node.wanted_cluster_id = self._options.cluster_id
+        log = self._options.request_log or RequestLogOptions(log_request, 1, "WARN")
+        node.request_log = RequestLog(log.write, log.every)
         node.logs.unopened.report_to(ProgressReport(warn, time.monotonic).opened)
         try:
             node.start(read_clocks())
         except KafkaError as problem:
             store.close()
             raise BrokerStartError(str(problem)) from problem
-        node.state.loggers.set(REQUEST_LOGGER, self._request_log.level)
+        node.state.loggers.set(REQUEST_LOGGER, log.level)
         if membership is not None:
             membership.join(node)
         return node

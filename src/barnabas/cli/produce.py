@@ -90,21 +90,21 @@ def run(args: Namespace) -> int:
 
 
 def _parser(args: Namespace) -> Parse:
-    from barnabas.cli.produce_input import json_parser, line_parser
+    from barnabas.cli.produce_input import GivenFields, json_parser, line_parser
 
     timestamp = None
     if args.timestamp is not None:
         timestamp = parse_time(args.timestamp, wall_clock_ms())
         if timestamp is None:
             raise IllegalArgumentError(f"--timestamp {args.timestamp}: write 2013-06-01T12:00, -5m or @1370088000000")
-    headers = [_header(text) for text in args.header]
-    common = {"partition": args.partition, "timestamp": timestamp, "headers": headers, "tombstone": args.tombstone}
+    headers: list[tuple[str, bytes | None]] = [_header(text) for text in args.header]
+    given = GivenFields(args.partition, timestamp, headers, args.tombstone)
     if args.format == "json":
         if args.key_delimiter is not None:
             raise IllegalArgumentError("-k is for -f lines; a JSON line has its key in the field `key`")
-        return json_parser(args.key_as, args.value_as, **common)
+        return json_parser(args.key_as, args.value_as, given)
     delimiter = unescaped(args.key_delimiter).encode(errors="surrogateescape") if args.key_delimiter else None
-    return line_parser(delimiter, args.key_as, args.value_as, **common)
+    return line_parser(delimiter, args.key_as, args.value_as, given)
 
 
 def _header(text: str) -> tuple[str, bytes]:

@@ -21,6 +21,15 @@ class Line(NamedTuple):
     headers: list[tuple[str, bytes | None]]
 
 
+class GivenFields(NamedTuple):
+    """What the command line says of every record; with `tombstone` an empty value is one."""
+
+    partition: int | None
+    timestamp: int | None
+    headers: list[tuple[str, bytes | None]]
+    tombstone: bool
+
+
 Parse = Callable[[bytes], Line]
 
 DECODINGS: dict[str, Callable[[bytes], bytes]] = {
@@ -38,11 +47,7 @@ def line_parser(
     delimiter: bytes | None,
     key_as: str,
     value_as: str,
-    *,
-    partition: int | None,
-    timestamp: int | None,
-    headers: list[tuple[str, bytes | None]],
-    tombstone: bool,
+    given: GivenFields,
 ) -> Parse:
     """Return what reads a line as a value, or as key, delimiter and value. It raises SerializationError."""
 
@@ -54,7 +59,8 @@ def line_parser(
                 raise SerializationError(f"it has no key: the delimiter {delimiter.decode()!r} is not in it")
             key = _decode(key, key_as, "key")
         value = _decode(line, value_as, "value")
-        return Line(key, None if tombstone and not value else value, partition, timestamp, headers)
+        tombstone = given.tombstone and not value
+        return Line(key, None if tombstone else value, given.partition, given.timestamp, given.headers)
 
     return parse
 
@@ -62,11 +68,7 @@ def line_parser(
 def json_parser(
     key_as: str,
     value_as: str,
-    *,
-    partition: int | None,
-    timestamp: int | None,
-    headers: list[tuple[str, bytes | None]],
-    tombstone: bool,
+    given: GivenFields,
 ) -> Parse:
     """Return what reads a line as a JSON object, in the form of `consume -o json`. It raises SerializationError."""
 
@@ -78,10 +80,10 @@ def json_parser(
         own = fields.get("partition")
         return Line(
             _data(fields, "key", key_as),
-            None if tombstone and not value else value,
-            partition if partition is not None else _number(own, "partition"),
-            timestamp if timestamp is not None else _timestamp(fields.get("timestamp")),
-            [*headers, *_headers(fields.get("headers"))],
+            None if given.tombstone and not value else value,
+            given.partition if given.partition is not None else _number(own, "partition"),
+            given.timestamp if given.timestamp is not None else _timestamp(fields.get("timestamp")),
+            [*given.headers, *_headers(fields.get("headers"))],
         )
 
     return parse

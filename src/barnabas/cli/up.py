@@ -154,7 +154,7 @@ def _log_options(args: Options | argparse.Namespace) -> tuple[str, str]:
 def _run(args: Options | argparse.Namespace, log: OperatorLog) -> int:
     config, data, secured = settings(args)
     log.name_broker(config.node_id)
-    from barnabas.broker.runner import BrokerRunner, check_exposure
+    from barnabas.broker.runner import BrokerRunner, RunnerOptions, check_exposure
 
     if not args.allow_remote:
         check_exposure(config)
@@ -173,16 +173,14 @@ def _run(args: Options | argparse.Namespace, log: OperatorLog) -> int:
         if args.console:
             console.start_beside(bound, None if secured is None else secured.admin_file)
 
-    BrokerRunner(
-        config,
-        data,
-        on_ready,
+    options = RunnerOptions(
         stop_on_eof=sys.stdin.fileno() if args.until_stdin_ends else None,
         metrics=_metrics_listener(args),
         request_log=_request_log(args),
         cluster_id=cluster_id_of_environment(os.environ) if args.environment else None,
         scram_users=_scram_users(args, secured),
-    ).run()
+    )
+    BrokerRunner(config, data, on_ready, options).run()
     return 0
 
 

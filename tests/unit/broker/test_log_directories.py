@@ -13,7 +13,7 @@ from barnabas.broker.config import BrokerConfig
 from barnabas.broker.instant import Instant
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.metadata.memory_store import MemoryStore
-from barnabas.broker.node import BrokerNode
+from barnabas.broker.node import BrokerNode, Disk
 from barnabas.errors import KafkaStorageError
 from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from barnabas.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
@@ -144,7 +144,7 @@ def test_a_directory_of_another_broker_is_no_failure_of_a_disk(
     broker: CoreBroker, filesystem: MemoryFileSystem
 ) -> None:
     node = BrokerNode(
-        BrokerConfig({}), ["/disk-3/data", *DIRECTORIES], MemoryStore(), random.Random(1), print, filesystem
+        BrokerConfig({}), Disk(["/disk-3/data", *DIRECTORIES], filesystem), MemoryStore(), random.Random(1), print
     )
     with pytest.raises(KafkaStorageError, match="in use"):
         node.start(Instant(0.0, 0))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.cli.produce_input import Line, Parse, json_parser, line_parser
+from barnabas.cli.produce_input import GivenFields, Line, Parse, json_parser, line_parser
 from barnabas.cli.record_format import format_string, formatter
 from barnabas.errors import IllegalArgumentError, SerializationError
 from barnabas.records import ConsumerRecord
@@ -24,11 +24,11 @@ def record(key: bytes | None = b"EWR", value: bytes | None = b"departed", **fiel
 def lines(
     delimiter: bytes | None = None, key_as: str = "utf8", value_as: str = "utf8", *, tombstone: bool = False
 ) -> Parse:
-    return line_parser(delimiter, key_as, value_as, partition=None, timestamp=None, headers=[], tombstone=tombstone)
+    return line_parser(delimiter, key_as, value_as, GivenFields(None, None, [], tombstone))
 
 
 def json_lines(*, partition: int | None = None, timestamp: int | None = None) -> Parse:
-    return json_parser("utf8", "utf8", partition=partition, timestamp=timestamp, headers=[], tombstone=False)
+    return json_parser("utf8", "utf8", GivenFields(partition, timestamp, [], False))
 
 
 # Writing.

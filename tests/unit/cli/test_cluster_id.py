@@ -10,7 +10,7 @@ from barnabas.broker.config import BrokerConfig
 from barnabas.broker.instant import Instant
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.metadata.memory_store import MemoryStore
-from barnabas.broker.node import BrokerNode
+from barnabas.broker.node import BrokerNode, Disk
 from barnabas.cli.broker_settings import cluster_id_of_environment
 from barnabas.errors import ConfigError
 
@@ -19,7 +19,7 @@ ID, OTHER = "4L6g3nShT-eMCtK--X86sw", "5L6g3nShT-eMCtK--X86sw"
 
 def started(filesystem: MemoryFileSystem, store: MemoryStore, cluster_id: str | None) -> tuple[str, list[str]]:
     said: list[str] = []
-    node = BrokerNode(BrokerConfig({}), "/data", store, random.Random(1), said.append, filesystem)
+    node = BrokerNode(BrokerConfig({}), Disk(["/data"], filesystem), store, random.Random(1), said.append)
     node.wanted_cluster_id = cluster_id
     node.start(Instant(1.0, 1))
     found = node.state.cluster_id

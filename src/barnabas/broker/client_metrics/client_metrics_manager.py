@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
     from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.messages.push_telemetry_request import PushTelemetryRequest
 
 # zstd, lz4, gzip, snappy: the best first, as in Kafka; gzip comes with Python.
 _COMPRESSION_TYPES: Final = (4, 3, 1, 2)
@@ -130,44 +131,33 @@ class ClientMetricsManager:
         instance.asked_at, instance.has_to_ask = now, False
         return instance_id, instance.subscription
 
-    def push(
-        self,
-        instance_id: bytes,
-        client: TelemetryClient,
-        subscription_id: int,
-        *,
-        is_last: bool,
-        compression_type: int,
-        metrics: bytes | memoryview,
-        now: float,
-    ) -> None:
+    def push(self, client: TelemetryClient, request: PushTelemetryRequest, now: float) -> None:
         """Take what a client tells.
 
         Raises `InvalidRequestError`, `ThrottlingQuotaExceededError`, `UnknownSubscriptionIdError`,
         `UnsupportedCompressionTypeError`, `TelemetryTooLargeError`, `InvalidRecordError`.
 
         """
-        if instance_id == ZERO_UUID:
+        if request.client_instance_id == ZERO_UUID:
             raise errors.InvalidRequestError("a push without a client instance id")
-        instance = self._instance(instance_id, client)
+        instance = self._instance(request.client_instance_id, client)
         try:
-            self._check(instance, subscription_id, is_last, compression_type, len(metrics), now)
+            self._check(instance, request, now)
         finally:
-            instance.is_terminated = instance.is_terminated or is_last
-        if metrics:
-            self._export(instance, compression_type, metrics, now)
+            instance.is_terminated = instance.is_terminated or request.terminating
+        if request.metrics:
+            self._export(instance, request.compression_type, request.metrics, now)
 
-    def _check(
-        self, instance: _Instance, subscription_id: int, is_last: bool, compression_type: int, size: int, now: float
-    ) -> None:
+    def _check(self, instance: _Instance, request: PushTelemetryRequest, now: float) -> None:
         name = f"client {instance.client.client_instance_id}"
         if instance.is_terminated:
             raise errors.InvalidRequestError(f"{name} pushes again after its last push")
-        if not instance.may_push(now) and not is_last:
+        if not instance.may_push(now) and not request.terminating:
             raise errors.ThrottlingQuotaExceededError(f"{name} pushed before its push interval was over")
         instance.pushed_at, instance.has_to_ask = now, True
-        if subscription_id != instance.subscription.id:
+        if request.subscription_id != instance.subscription.id:
             raise errors.UnknownSubscriptionIdError(f"{name} pushed for a subscription that is not its own any more")
+        compression_type, size = request.compression_type, len(request.metrics)
         if not 0 <= compression_type < len(CODECS):
             raise errors.UnsupportedCompressionTypeError(f"{name} pushed with compression type {compression_type}")
         instance.has_to_ask = False

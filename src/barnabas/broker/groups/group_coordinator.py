@@ -344,7 +344,7 @@ class GroupCoordinator:
             from barnabas.broker.groups.consumer.heartbeat import ConsumerMembership
 
             self._consumer_membership = ConsumerMembership(
-                self._settings, self._store, self._timers, self._image, self._rebalance, self._random, self._warn
+                self._settings, self._store, self._timers, self._image, self._rebalance, self._random
             )
         return self._consumer_membership
 

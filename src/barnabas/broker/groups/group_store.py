@@ -24,11 +24,11 @@ MAX_GROUPS = 200_000
 class GroupStore:
     """Group id → group, of either protocol. A change is a `Draft`: its records are written before it is made."""
 
-    __slots__ = ("_by_partition", "_log", "_reported_full", "_warn", "groups")
+    __slots__ = ("_by_partition", "_log", "_reported_full", "groups", "warn")
 
     def __init__(self, log: CoordinatorLog, warn: Callable[[str], None]):
         self._log = log
-        self._warn = warn
+        self.warn = warn
         self._reported_full = False
         self.groups: dict[str, Group] = {}
         #: Partition of `__consumer_offsets` → the ids of its groups, in the order they came.
@@ -78,7 +78,7 @@ class GroupStore:
         )
         if not self._reported_full:
             self._reported_full = True
-            self._warn(problem)
+            self.warn(problem)
         raise errors.PolicyViolationError(f"Group {group_id} cannot be made. {problem}.")
 
     def ensure_group(self, group_id: str, now_ms: int) -> None:

@@ -9,7 +9,7 @@ response (KIP-951). v11 TRANSACTION_ABORTABLE (KIP-890). v12 the broker adds par
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
 from barnabas.broker.client_quota_manager import PRODUCE
@@ -101,16 +101,14 @@ def _append_verified(broker: BrokerState, context: RequestContext, request: Prod
 def _append_all(
     broker: BrokerState, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | DelayedProduce | None:
-    waiting: list[Uncommitted] = []
     refused = _verify_transaction(broker, context, request) if request.transactional_id is not None else {}
+    appending = _Appending(broker, context, request, refused, [])
+    waiting = appending.waiting
     responses = [
         TopicProduceResponse(
             name=topic.name,
             topic_id=topic.topic_id,
-            partition_responses=[
-                _append(broker, context, request, topic, partition, refused, waiting)
-                for partition in topic.partition_data
-            ],
+            partition_responses=[_append(appending, topic, partition) for partition in topic.partition_data],
         )
         for topic in request.topic_data
     ]
@@ -136,15 +134,18 @@ def _append_all(
     return None
 
 
-def _append(
-    broker: BrokerState,
-    context: RequestContext,
-    request: ProduceRequest,
-    topic: TopicProduceData,
-    data: PartitionProduceData,
-    refused: dict[Partition, errors.KafkaError],
-    waiting: list[Uncommitted],
-) -> PartitionProduceResponse:
+class _Appending(NamedTuple):
+    """A request on its way into the logs: what keeps batches from being appended, and those that wait for others."""
+
+    broker: BrokerState
+    context: RequestContext
+    request: ProduceRequest
+    refused: dict[Partition, errors.KafkaError]
+    waiting: list[Uncommitted]
+
+
+def _append(appending: _Appending, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
+    broker, context, request, refused, waiting = appending
     response = PartitionProduceResponse(index=data.index, base_offset=-1)
     try:
         if request.acks not in _ACKS:

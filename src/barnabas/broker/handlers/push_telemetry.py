@@ -29,15 +29,7 @@ def handle(broker: BrokerState, context: RequestContext, request: PushTelemetryR
     if manager is None:
         return PushTelemetryResponse(error_code=errors.UnsupportedVersionError.code)
     try:
-        manager.push(
-            request.client_instance_id,
-            telemetry_client(context),
-            request.subscription_id,
-            is_last=request.terminating,
-            compression_type=request.compression_type,
-            metrics=request.metrics,
-            now=context.now,
-        )
+        manager.push(telemetry_client(context), request, context.now)
     except errors.KafkaError as problem:
         return PushTelemetryResponse(error_code=problem.code)
     return PushTelemetryResponse()

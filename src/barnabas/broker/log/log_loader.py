@@ -11,7 +11,7 @@ gets `CorruptRecordError`.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from barnabas.broker.log.checkpoint_files import (
     LEADER_EPOCH_CHECKPOINT,
@@ -36,7 +36,7 @@ from barnabas.broker.log.log_file_utils import (
     file_name,
     offset_from_file_name,
 )
-from barnabas.broker.log.log_segment import LogSegment
+from barnabas.broker.log.log_segment import LogSegment, SegmentFiles
 from barnabas.broker.log.log_segments import LogSegments
 from barnabas.broker.log.producer_recovery import rebuild_producer_state
 from barnabas.broker.log.producer_state_manager import ProducerStateManager
@@ -65,12 +65,20 @@ def _logger() -> logging.Logger:
     return logging.getLogger(__name__)
 
 
-class LogLoader:
-    """Makes a `UnifiedLog` of a directory.
+class LogCheckpoints(NamedTuple):
+    """How the last broker left a log: whether it was closed, and what the checkpoints say, 0 for nothing.
 
-    `recovery_point` and `log_start_offset` are what the checkpoints say, 0 for nothing; `high_watermark` as for
-    `UnifiedLog`. Raises `OSError`.
+    `high_watermark` is as for `UnifiedLog`.
     """
+
+    clean: bool
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    high_watermark: int | None = None
+
+
+class LogLoader:
+    """Makes a `UnifiedLog` of a directory. Raises `OSError`."""
 
     __slots__ = (
         "_clean",
@@ -93,21 +101,14 @@ class LogLoader:
         directory: str,
         topic_partition: TopicPartition,
         config: LogConfig,
-        *,
-        clean: bool,
-        recovery_point: int = 0,
-        log_start_offset: int = 0,
+        checkpoints: LogCheckpoints,
         producer_id_expiration_ms: int = 86_400_000,
-        high_watermark: int | None = None,
     ) -> None:
         self._filesystem = filesystem
         self._directory = directory
         self._topic_partition = topic_partition
         self._config = config
-        self._clean = clean
-        self._recovery_point = recovery_point
-        self._log_start_offset = log_start_offset
-        self._high_watermark = high_watermark
+        self._clean, self._recovery_point, self._log_start_offset, self._high_watermark = checkpoints
         self._segments = LogSegments()
         self._files = {
             entry.name: entry.size for entry in filesystem.list_directory(directory) if not entry.is_directory
@@ -151,15 +152,16 @@ class LogLoader:
             end,
             end if self._clean else min(self._recovery_point, end),
         )
-        return UnifiedLog(
+        log = UnifiedLog(
             self._topic_partition,
             local,
             self._producers,
             self._epochs,
             log_start_offset=start,
-            topic_id=self._read_topic_id(),
             high_watermark=self._high_watermark,
         )
+        log.topic_id = self._read_topic_id()
+        return log
 
     def abandon(self) -> None:
         """Close the files of a log whose opening is given up."""
@@ -195,9 +197,8 @@ class LogLoader:
 
     def _segment(self, base_offset: int, size: int) -> LogSegment:
         has_txn_index = file_name(base_offset, TXN_INDEX_FILE_SUFFIX) in self._files
-        return LogSegment(
-            self._filesystem, self._directory, base_offset, self._config, size=size, has_txn_index=has_txn_index
-        )
+        files = SegmentFiles(size, has_txn_index)
+        return LogSegment(self._filesystem, self._directory, base_offset, self._config, files)
 
     def _load_segments(self) -> None:
         for name, size in self._files.items():

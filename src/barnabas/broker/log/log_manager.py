@@ -20,7 +20,7 @@ from barnabas.broker.log.log_file_utils import (
     log_directory_name,
     marked_directory_name,
 )
-from barnabas.broker.log.log_loader import LogLoader
+from barnabas.broker.log.log_loader import LogCheckpoints, LogLoader
 from barnabas.broker.log.log_preparation import LogPreparation, LogToPrepare
 from barnabas.broker.log.offline_partitions import OfflinePartitions
 from barnabas.broker.log.offset_checkpoints import OffsetCheckpoints
@@ -358,16 +358,11 @@ class LogManager:
         self, directory: str, name: TopicPartition, config: LogConfig, high_watermark: int | None = None
     ) -> UnifiedLog:
         """Return the log in a directory, empty where nothing lies there, without noting it. Raises `OSError`."""
-        expiration = self._producer_expiration_ms
-        return LogLoader(
-            self.filesystem,
-            directory,
-            name,
-            config,
-            clean=True,
-            producer_id_expiration_ms=expiration,
-            high_watermark=high_watermark,
-        ).load(self.now_ms)
+        return self._loader(directory, name, config, high_watermark).load(self.now_ms)
+
+    def _loader(self, directory: str, name: TopicPartition, config: LogConfig, high_watermark: int | None) -> LogLoader:
+        checkpoints = LogCheckpoints(clean=True, high_watermark=high_watermark)
+        return LogLoader(self.filesystem, directory, name, config, checkpoints, self._producer_expiration_ms)
 
     def take_over(self, directory: str, current: UnifiedLog, recovery_point: int) -> None:
         """Serve the copy of a log, closed, that lies in a directory here. Raises `KafkaStorageError`."""
@@ -419,15 +414,8 @@ class LogManager:
             self.filesystem.make_directory(directory)
             if topic_id is not None and topic_id != made_for:
                 write_partition_metadata(self.filesystem, f"{directory}/{PARTITION_METADATA}", topic_id)
-            log = LogLoader(
-                self.filesystem,
-                directory,
-                topic_partition,
-                log_config,
-                clean=True,
-                producer_id_expiration_ms=self._producer_expiration_ms,
-                high_watermark=self.checkpoints.high_watermark(topic_partition),
-            ).load()
+            high_watermark = self.checkpoints.high_watermark(topic_partition)
+            log = self._loader(directory, topic_partition, log_config, high_watermark).load()
         except OSError as error:
             problem = KafkaStorageError(f"the log of {topic_partition} cannot be made in {directory}: {error}")
             if topic_partition not in self._unmade:

@@ -61,6 +61,14 @@ class TimestampAndOffset(NamedTuple):
     leader_epoch: int
 
 
+class SegmentFiles(NamedTuple):
+    """The files of a segment that lie there: bytes of the `.log`, and what follows the names of all of them."""
+
+    size: int = 0
+    has_txn_index: bool = False
+    suffix: str = ""
+
+
 class LogSegment:
     """A run of batches in one file, from `base_offset` on, with its offset, time and transaction index.
 
@@ -92,10 +100,7 @@ class LogSegment:
         directory: str,
         base_offset: int,
         config: LogConfig,
-        *,
-        size: int = 0,
-        has_txn_index: bool = False,
-        suffix: str = "",
+        files: SegmentFiles = SegmentFiles(),  # noqa: B008 - it never changes
     ) -> None:
         self._filesystem = filesystem
         self._positions: dict[int, int] = {}
@@ -104,17 +109,17 @@ class LogSegment:
         self._bytes_since_last_index_entry = 0
         self.directory = directory
         self.base_offset = base_offset
-        self.suffix = suffix
+        self.suffix = files.suffix
         self.created_ms: int | None = None
         # Spread by name and offset: the same on every start, and no two partitions roll together.
         self.roll_jitter_ms = crc32(f"{directory}/{base_offset}".encode()) % (config.segment_jitter_ms + 1)
         self.index_interval_bytes = config.index_interval_bytes
-        self.records = FileRecords(filesystem, self.path(LOG_FILE_SUFFIX), size)
+        self.records = FileRecords(filesystem, self.path(LOG_FILE_SUFFIX), files.size)
         index_size = config.segment_index_bytes
         self._offset_index = OffsetIndex(filesystem, self.path(INDEX_FILE_SUFFIX), base_offset, index_size)
         self._time_index = TimeIndex(filesystem, self.path(TIME_INDEX_FILE_SUFFIX), base_offset, index_size)
         self.txn_index = TransactionIndex(
-            filesystem, self.path(TXN_INDEX_FILE_SUFFIX), base_offset, exists=has_txn_index
+            filesystem, self.path(TXN_INDEX_FILE_SUFFIX), base_offset, exists=files.has_txn_index
         )
 
     @classmethod
@@ -129,7 +134,7 @@ class LogSegment:
     @classmethod
     def create_cleaned(cls, filesystem: FileSystem, directory: str, base_offset: int, config: LogConfig) -> LogSegment:
         """Return a new, empty segment for the cleaner, in files that end in `.cleaned`, in place of any left there."""
-        segment = cls(filesystem, directory, base_offset, config, suffix=CLEANED_FILE_SUFFIX)
+        segment = cls(filesystem, directory, base_offset, config, SegmentFiles(suffix=CLEANED_FILE_SUFFIX))
         segment.delete()
         segment.create_files()
         return segment

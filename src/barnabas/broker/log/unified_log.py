@@ -73,7 +73,6 @@ class UnifiedLog:
         leader_epochs: LeaderEpochFileCache,
         *,
         log_start_offset: int,
-        topic_id: bytes | None,
         high_watermark: int | None = None,
     ) -> None:
         self.topic_partition = topic_partition
@@ -84,7 +83,7 @@ class UnifiedLog:
         self.log_start_offset = log_start_offset
         end = local_log.log_end_offset
         self.high_watermark = end if high_watermark is None else min(max(high_watermark, log_start_offset), end)
-        self.topic_id = topic_id
+        self.topic_id: bytes | None = None
         self.last_flushed_ms: int | None = None
         self.on_roll: Callable[[UnifiedLog], None] | None = None
         self.being_cleaned = False

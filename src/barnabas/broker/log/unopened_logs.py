@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.broker.log.log_loader import LogLoader
+from barnabas.broker.log.log_loader import LogCheckpoints, LogLoader
 from barnabas.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -174,11 +174,10 @@ class UnopenedLogs:
                 log.directory,
                 name,
                 self._config_of(name.topic),
-                clean=log.clean,
-                recovery_point=log.recovery_point or 0,
-                log_start_offset=log.log_start_offset or 0,
-                producer_id_expiration_ms=self._expiration_ms(),
-                high_watermark=self._high_watermark_of(name),
+                LogCheckpoints(
+                    log.clean, log.recovery_point or 0, log.log_start_offset or 0, self._high_watermark_of(name)
+                ),
+                self._expiration_ms(),
             )
             found = self._in_progress[name] = loader, loader.steps(now_ms)
         return found[1]

@@ -17,7 +17,7 @@ from barnabas.broker.log.checkpoint_files import (
     write_partition_metadata,
 )
 from barnabas.broker.log.log_config import LogConfig
-from barnabas.broker.log.log_loader import LogLoader
+from barnabas.broker.log.log_loader import LogCheckpoints, LogLoader
 from barnabas.broker.log.log_retention import delete_old_segments
 from barnabas.broker.log.truncation import truncate_fully_and_start_at, truncate_to
 from barnabas.broker.log.unified_log import LOG_END
@@ -181,7 +181,9 @@ class KafkaMetadataLog:
             }
         )
         name = TopicPartition(METADATA_TOPIC, PARTITION)
-        log = LogLoader(self.filesystem, self.directory, name, config, clean=False, high_watermark=0).load(self._now_ms)
+        log = LogLoader(
+            self.filesystem, self.directory, name, config, LogCheckpoints(clean=False, high_watermark=0)
+        ).load(self._now_ms)
         latest = self.latest_snapshot_id
         # After a power loss the log may end before a snapshot that it was to begin behind, or begin too early.
         if latest is not None and (log.latest_epoch, log.log_end_offset) < (latest.epoch, latest.offset):

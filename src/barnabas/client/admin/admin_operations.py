@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 
 from barnabas.client.admin.admin_metadata import AdminMetadata
-from barnabas.client.admin.api_driver import AdminApiDriver
+from barnabas.client.admin.api_driver import AdminApiDriver, Retrying
 from barnabas.client.admin.api_handler import AdminApiHandler, K, V
 from barnabas.client.admin.results import Results
 from barnabas.client.admin.wrong_arguments import explained
@@ -134,9 +134,8 @@ class AdminOperations(ReportsTelemetry, Measured):
         refusal = self._refusal(handler.name)
         if refusal is not None:
             return Results({}, dict.fromkeys(keys, refusal))
-        driver = AdminApiDriver(
-            handler, keys, self._client, self._metadata, self._backoff, deadline, self._config.get_int("retries")
-        )
+        retrying = Retrying(self._backoff, deadline, self._config.get_int("retries"))
+        driver = AdminApiDriver(handler, keys, self._client, self._metadata, retrying)
         while not driver.is_done:
             self._ensure_open()
             now = self._clock()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Generic
+from typing import Generic, NamedTuple
 
 from barnabas.client.admin.admin_metadata import AdminMetadata
 from barnabas.client.admin.api_handler import AdminApiHandler, K, Outcome, Scope, Target, V, label
@@ -27,12 +27,20 @@ Take = Callable[[list[K], Message, Node], None]
 """Takes a response: the keys it is about, the message, the broker that sent it."""
 
 
+class Retrying(NamedTuple):
+    """How long an operation goes on: pauses that grow, until `deadline`, and at most so many times."""
+
+    backoff: ExponentialBackoff
+    deadline: float
+    retries: int
+
+
 class AdminApiDriver(Generic[K, V]):
     """Sans-IO but for the NetworkClient it is given: `tick(now)` sends what can be sent, responses come as callbacks.
 
     A key is looked up first if its handler says so, then its operation is sent to the broker that was found, together
     with all others that are ready to go there. What fails in a way that may pass is tried again after a backoff that
-    grows with each attempt, up to `retries` times and until `deadline`.
+    grows with each attempt, as `retrying` says.
     """
 
     def __init__(
@@ -41,16 +49,12 @@ class AdminApiDriver(Generic[K, V]):
         keys: Iterable[K],
         client: NetworkClient,
         metadata: AdminMetadata,
-        backoff: ExponentialBackoff,
-        deadline: float,
-        retries: int,
+        retrying: Retrying,
     ) -> None:
         self._handler = handler
         self._client = client
         self._metadata = metadata
-        self._backoff = backoff
-        self._deadline = deadline
-        self._retries = retries
+        self._backoff, self._deadline, self._retries = retrying
         self._targets: dict[K, Target | None] = {key: handler.lookup.static_target(key) for key in keys}
         self._order = list(self._targets)
         self._in_flight: set[K] = set()

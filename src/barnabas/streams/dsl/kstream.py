@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from barnabas.streams.dsl import functions, stream_joins
@@ -204,9 +205,9 @@ class KStream(Generic[K, V]):
             value_serde,
             prefix,
             named_by_user=asked.name is not None,
-            partitioner=asked.partitioner,
-            properties=InternalTopicProperties(asked.number_of_partitions),
         )
+        properties = InternalTopicProperties(asked.number_of_partitions)
+        repartition = replace(repartition, partitioner=asked.partitioner, properties=properties)
         node = UnoptimizableRepartitionNode(repartition)
         upstream.builder.add(upstream.node, node)
         key_serde = upstream.key_serde if asked.key_serde is None else asked.key_serde

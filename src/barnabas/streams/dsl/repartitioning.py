@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from barnabas.streams.dsl.graph.graph_node import ProcessorParameters
 from barnabas.streams.dsl.graph.repartition_nodes import Repartition
 from barnabas.streams.engine.processors import KStreamFilter
-from barnabas.streams.topology.nodes import InternalTopicProperties
 
 if TYPE_CHECKING:
     from barnabas.streams.dsl.internal_streams_builder import InternalStreamsBuilder
@@ -24,8 +23,6 @@ def repartitioned_source(
     prefix: str,
     *,
     named_by_user: bool,
-    partitioner: Any = None,
-    properties: InternalTopicProperties | None = None,
 ) -> Repartition:
     """Return a repartition whose topic is named for `prefix`; the counter moves by three in all cases."""
     topic = prefix if prefix.endswith(SUFFIX) else prefix + SUFFIX
@@ -43,6 +40,4 @@ def repartitioned_source(
         key_serde=key_serde,
         value_serde=value_serde,
         parameters=ProcessorParameters(everything, filter_name),
-        partitioner=partitioner,
-        properties=properties or InternalTopicProperties(),
     )

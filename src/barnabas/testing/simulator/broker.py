@@ -11,7 +11,7 @@ from barnabas.broker.config import BrokerConfig
 from barnabas.broker.instant import Instant
 from barnabas.broker.log.memory_filesystem import ProcessDiedError
 from barnabas.broker.network.transport import Buffers
-from barnabas.broker.node import BrokerNode
+from barnabas.broker.node import BrokerNode, Disk
 from barnabas.errors import KafkaStorageError
 from barnabas.testing.simulator.disk import SimulatedDisk, SimulatedStorage, SimulatedStore
 from barnabas.testing.simulator.world import Process
@@ -79,12 +79,10 @@ class SimulatedBroker:
         self._storage = SimulatedStorage(self.disk, self._want_turn)
         node = BrokerNode(
             BrokerConfig(self.settings),
-            DATA,
+            Disk([DATA], self.disk, self._storage),
             self.store,
             world.stream(f"broker {self.lives}"),
             self._warn,
-            self.disk,
-            self._storage,
         )
         try:
             node.start(Instant(world.now, self.disk.now_ms))

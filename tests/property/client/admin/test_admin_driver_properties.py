@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.client.admin.admin_metadata import AdminMetadata
-from barnabas.client.admin.api_driver import AdminApiDriver
+from barnabas.client.admin.api_driver import AdminApiDriver, Retrying
 from barnabas.client.admin.groups import DeleteGroupsHandler
 from barnabas.client.default_metadata_updater import DefaultMetadataUpdater
 from barnabas.errors import KafkaTimeoutError
@@ -88,8 +88,8 @@ def test_every_key_ends_once_and_in_time(answers: list[Any], max_find_coordinato
     metadata.bootstrap([Node(-1, "boot", 9092)])
     updater = DefaultMetadataUpdater(metadata, request_timeout=30.0, rebootstrap_trigger=None)
     client = NetworkClient(cluster.selector, updater, "me", random=random)
-    backoff = ExponentialBackoff(0.1, 1.0, random)
-    driver = AdminApiDriver(DeleteGroupsHandler(), KEYS, client, metadata, backoff, timeout, retries=2**31 - 1)
+    retrying = Retrying(ExponentialBackoff(0.1, 1.0, random), timeout, retries=2**31 - 1)
+    driver = AdminApiDriver(DeleteGroupsHandler(), KEYS, client, metadata, retrying)
     now, polls = 0.0, 0
     while not driver.is_done:
         wait = driver.tick(now)

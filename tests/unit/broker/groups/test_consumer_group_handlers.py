@@ -16,7 +16,7 @@ from barnabas.broker.handlers import api_versions, consumer_group_describe, cons
 from barnabas.broker.instant import Instant
 from barnabas.broker.metadata.cluster_metadata import TopicMetadata
 from barnabas.broker.metadata.memory_store import MemoryStore
-from barnabas.broker.node import BrokerNode
+from barnabas.broker.node import BrokerNode, Disk
 from barnabas.broker.request_context import Connection, RequestContext
 from barnabas.broker.security.authorized_operations import AUTHORIZED_OPERATIONS
 from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED, ResourceType
@@ -32,7 +32,11 @@ TOPIC_ID = b"0123456789abcdef"
 def broker(tmp_path: Path) -> Iterator[BrokerState]:
     """A broker with the topic "t" of 3 partitions."""
     node = BrokerNode(
-        BrokerConfig({"offsets.topic.num.partitions": 4}), str(tmp_path), MemoryStore(), random.Random(1), pytest.fail
+        BrokerConfig({"offsets.topic.num.partitions": 4}),
+        Disk([str(tmp_path)]),
+        MemoryStore(),
+        random.Random(1),
+        pytest.fail,
     )
     node.start(Instant(0.0, 1000))
     node.metadata.put_topics([TopicMetadata("t", TOPIC_ID, 3, {}, 0)])

@@ -17,7 +17,7 @@ from barnabas.broker.handlers.registry import SERVED
 from barnabas.broker.instant import Instant
 from barnabas.broker.metadata.cluster_metadata import TopicMetadata
 from barnabas.broker.metadata.memory_store import MemoryStore
-from barnabas.broker.node import BrokerNode
+from barnabas.broker.node import BrokerNode, Disk
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.broker.request_context import Connection, RequestContext
 from barnabas.broker.security.authorized_operations import AUTHORIZED_OPERATIONS
@@ -59,7 +59,7 @@ OTHER_ID = b"fedcba9876543210"
 def broker(tmp_path: Path) -> Iterator[BrokerState]:
     """A broker with the topic "t" of 3 partitions."""
     config = BrokerConfig({"group.initial.rebalance.delay.ms": 0, "offsets.topic.num.partitions": 4})
-    node = BrokerNode(config, str(tmp_path), MemoryStore(), random.Random(1), pytest.fail)
+    node = BrokerNode(config, Disk([str(tmp_path)]), MemoryStore(), random.Random(1), pytest.fail)
     node.start(Instant(0.0, 1000))
     node.state.advertised["PLAINTEXT"] = ("broker.example", 9092)
     node.state.metadata.put_topics([TopicMetadata("t", TOPIC_ID, 3, {}, 0)])

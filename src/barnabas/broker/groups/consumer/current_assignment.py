@@ -7,6 +7,8 @@ UNRELEASED_PARTITIONS.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from barnabas import errors
 from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.consumer_group_member import (
@@ -23,18 +25,20 @@ from barnabas.broker.groups.consumer_group_member import (
 Owned = Partitions | None
 
 
+class Target(NamedTuple):
+    """What a member is to have, in which epoch; `subscribed` are the ids of the topics that it may read."""
+
+    epoch: int
+    partitions: Partitions
+    subscribed: frozenset[bytes]
+
+
 def reconcile(
-    group: ConsumerGroup,
-    member: ConsumerGroupMember,
-    subscribed: frozenset[bytes],
-    target_epoch: int,
-    target: Partitions,
-    owned: Owned,
-    subscription_changed: bool,
+    group: ConsumerGroup, member: ConsumerGroupMember, target: Target, owned: Owned, subscription_changed: bool
 ) -> ConsumerGroupMember:
     """Return the member one step further; the same member if there is nothing to do.
 
-    `subscribed` are the ids of the topics it may read. Raises FencedMemberEpochError for a member in a state that a
+    Raises FencedMemberEpochError for a member in a state that a
     newer coordinator wrote.
     """
     if member.state == UNKNOWN_STATE:
@@ -42,11 +46,11 @@ def reconcile(
             raise errors.FencedMemberEpochError(
                 f"Member {member.member_id} is in an unknown state. It must give up all partitions and join again."
             )
-        return _next(group, member._replace(member_epoch=target_epoch), subscribed, target_epoch, target, owned)
+        return _next(group, member._replace(member_epoch=target.epoch), target, owned)
     waits = member.state == UNREVOKED_PARTITIONS and _owns_any(owned, member.pending_revocation)
-    if waits or member.is_reconciled_to(target_epoch):
-        return _drop_unsubscribed(member, subscribed, owned) if subscription_changed else member
-    return _next(group, member, subscribed, target_epoch, target, owned)
+    if waits or member.is_reconciled_to(target.epoch):
+        return _drop_unsubscribed(member, target.subscribed, owned) if subscription_changed else member
+    return _next(group, member, target, owned)
 
 
 def _owns_any(owned: Owned, partitions: AssignedPartitions) -> bool:
@@ -70,18 +74,12 @@ def _drop_unsubscribed(member: ConsumerGroupMember, subscribed: frozenset[bytes]
     return moved._replace(state=UNREVOKED_PARTITIONS, pending_revocation=pending)
 
 
-def _next(
-    group: ConsumerGroup,
-    member: ConsumerGroupMember,
-    subscribed: frozenset[bytes],
-    target_epoch: int,
-    target: Partitions,
-    owned: Owned,
-) -> ConsumerGroupMember:
+def _next(group: ConsumerGroup, member: ConsumerGroupMember, target: Target, owned: Owned) -> ConsumerGroupMember:
+    target_epoch, partitions, subscribed = target
     kept: AssignedPartitions = {}
     to_revoke: AssignedPartitions = {}
     for topic_id, indexes in member.assigned.items():
-        wanted = target.get(topic_id, frozenset()) if topic_id in subscribed else frozenset()
+        wanted = partitions.get(topic_id, frozenset()) if topic_id in subscribed else frozenset()
         _put(kept, topic_id, {index: epoch for index, epoch in indexes.items() if index in wanted})
         _put(to_revoke, topic_id, {index: epoch for index, epoch in indexes.items() if index not in wanted})
     if to_revoke and _owns_any(owned, to_revoke):
@@ -89,7 +87,7 @@ def _next(
             state=UNREVOKED_PARTITIONS, assigned=kept, pending_revocation=to_revoke
         )
     unreleased = False
-    for topic_id, wanted in target.items():
+    for topic_id, wanted in partitions.items():
         if topic_id not in subscribed:
             continue
         missing = [index for index in sorted(wanted) if index not in kept.get(topic_id, {})]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from barnabas.broker.coordinator.draft import Draft
 from barnabas.broker.coordinator.timers import TimerQueue
 from barnabas.broker.groups.classic.rebalance import Rebalance
 from barnabas.broker.groups.classic_group import ClassicGroup
-from barnabas.broker.groups.consumer.current_assignment import reconcile
+from barnabas.broker.groups.consumer.current_assignment import Target, reconcile
 from barnabas.broker.groups.consumer.draft import GroupDraft
 from barnabas.broker.groups.consumer.heartbeat_validation import check_epoch, owned_partitions, static_member
 from barnabas.broker.groups.consumer.migration import can_downgrade, check_upgrade, downgraded, upgraded
@@ -50,7 +49,7 @@ _RETRY_SECONDS = 0.5
 class ConsumerMembership:
     """Who is in which consumer group, and what each member has."""
 
-    __slots__ = ("_image", "_random", "_rebalance", "_settings", "_store", "_timers", "_warn")
+    __slots__ = ("_image", "_random", "_rebalance", "_settings", "_store", "_timers")
 
     def __init__(
         self,
@@ -60,7 +59,6 @@ class ConsumerMembership:
         image: TopicImage,
         rebalance: Rebalance,
         random: Random,
-        warn: Callable[[str], None],
     ):
         self._settings = settings
         self._store = store
@@ -68,7 +66,6 @@ class ConsumerMembership:
         self._image = image
         self._rebalance = rebalance
         self._random = random
-        self._warn = warn
 
     def heartbeat(
         self, context: RequestContext, request: ConsumerGroupHeartbeatRequest, at: Instant
@@ -231,9 +228,9 @@ class ConsumerMembership:
         if draft.group.epoch > draft.group.target_epoch and can_compute(draft.group, self._settings, at):
             update_target(draft, self._settings, self._image, at)
         group = draft.group
-        subscribed = group.topic_ids_of(member, self._image)
-        target = group.targets.get(member.member_id, {})
-        after = reconcile(group, member, subscribed, group.target_epoch, target, owned, subscription_changed)
+        partitions = group.targets.get(member.member_id, {})
+        target = Target(group.target_epoch, partitions, group.topic_ids_of(member, self._image))
+        after = reconcile(group, member, target, owned, subscription_changed)
         if after != member:
             draft.put_current(after)
             if after.classic is None:
@@ -350,7 +347,7 @@ class ConsumerMembership:
         try:
             self.put_out(group, [member], at)
         except errors.KafkaError as error:
-            self._warn(f"Member {member_id} of group {group_id} could not be put out, it is tried again: {error}")
+            self._store.warn(f"Member {member_id} of group {group_id} could not be put out, it is tried again: {error}")
             self._timers.schedule(key, at.now + _RETRY_SECONDS, partial(self._expire, key, epoch))
 
 
