@@ -93,7 +93,7 @@ def _names(context: RequestContext, request: ProduceRequest) -> Iterator[Name]:
 def _append_verified(broker: BrokerState, context: RequestContext, request: ProduceRequest) -> Answer:
     if request.transactional_id is None:
         return _append_all(broker, context, request)
-    from barnabas.broker.transactions.verification import verified
+    from barnabas.broker.transactions.verified_requests import verified
 
     return verified(broker, request, context.instant, lambda: _append_all(broker, context, request))
 

@@ -12,7 +12,7 @@ from barnabas import errors
 from barnabas.broker.coordinator.coordinator_errors import coordinator_error_code
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC
 from barnabas.broker.transactions.add_partitions_to_txn_manager import ABORTABLE, ADD, INVALID_STATE, TransactionalBatch
-from barnabas.broker.transactions.verification import verified
+from barnabas.broker.transactions.verified_requests import verified
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequestTopic
 from barnabas.protocol.messages.txn_offset_commit_response import (

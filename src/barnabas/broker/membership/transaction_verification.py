@@ -23,10 +23,10 @@ from barnabas.protocol.messages.add_partitions_to_txn_response import AddPartiti
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.instant import Instant
     from barnabas.broker.metadata.metadata_image import MetadataImage
     from barnabas.broker.transactions.transaction_metadata import TopicIndex
+    from barnabas.broker.transactions.verification import Coordinating
     from barnabas.network.node import Node
     from barnabas.protocol.message import Message
 
@@ -146,7 +146,7 @@ class TransactionVerification:
         finally:
             del self._answers[question]
 
-    def find_out(self, broker: BrokerState, question: Question, at: Instant, tell: Told) -> None:
+    def find_out(self, broker: Coordinating, question: Question, at: Instant, tell: Told) -> None:
         """See `Verification`: ask who coordinates the transaction."""
 
         def tell_all(code: int) -> None:
@@ -163,7 +163,7 @@ class TransactionVerification:
             self._of_broker(leader).add(question, tell)
 
     def _ask_here(
-        self, broker: BrokerState, question: Question, at: Instant, partition: TopicPartition, tell: Told
+        self, broker: Coordinating, question: Question, at: Instant, partition: TopicPartition, tell: Told
     ) -> None:
         coordinator = broker.transaction_coordinator
         producer = question.transactional_id, question.producer_id, question.epoch

@@ -1,7 +1,7 @@
-"""Waits, before records are written, until it is certain that a coordinator knows of them (KIP-890).
+"""Who knows, before records are written, that a coordinator knows of them (KIP-890).
 
 Handlers ask `AddPartitionsToTxnManager`, and have to be answered at once. What is not certain yet raises
-`VerificationNeededError` through them, before anything was done; `verified` waits, and asks the handler again. That the
+`VerificationNeededError` through them, before anything was done; `verified_requests` asks them again. That the
 coordinator has it in memory is not enough: where the disk or other replicas may still lose its record, records that are
 written already would stand in a transaction that never ends.
 """
@@ -10,27 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from barnabas import errors
 from barnabas.broker.metadata.cluster_metadata import TRANSACTION_STATE_TOPIC
-from barnabas.broker.piecewise import Steps, message_of, outcome_of
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.instant import Instant
-    from barnabas.broker.piecewise import PiecewiseResponse
-    from barnabas.broker.purgatory import DelayedOperation
     from barnabas.broker.replica_manager import ReplicaManager
     from barnabas.broker.transactions.transaction_coordinator import TransactionCoordinator
     from barnabas.broker.transactions.transaction_metadata import TopicIndex
-    from barnabas.protocol.message import Message
-
-Answer = TypeVar("Answer", bound="Message | DelayedOperation | None")
 
 
 class Question(NamedTuple):
@@ -49,6 +41,16 @@ class VerificationNeededError(Exception):
     def __init__(self, question: Question):
         super().__init__(f"{question} has to be answered first")
         self.question = question
+
+
+class Coordinating(Protocol):
+    """What this broker coordinates, and where its logs are."""
+
+    replica_manager: ReplicaManager
+
+    @property
+    def transaction_coordinator(self) -> TransactionCoordinator:
+        """The coordinator of the transactions that this broker has."""
 
 
 class Verification(Protocol):
@@ -71,7 +73,7 @@ class Verification(Protocol):
     ) -> frozenset[TopicIndex]:
         """Return those of the partitions that are not in the open transaction. Raises as `add_partitions`."""
 
-    def find_out(self, broker: BrokerState, question: Question, at: Instant, tell: Callable[[Any], None]) -> None:
+    def find_out(self, broker: Coordinating, question: Question, at: Instant, tell: Callable[[Any], None]) -> None:
         """Call `tell` with what is certain at last."""
 
     def knowing(self, question: Question, told: Any) -> AbstractContextManager[None]:
@@ -121,7 +123,7 @@ class LocalVerification:
     def _partition_of(self, question: Question) -> TopicPartition:
         return TopicPartition(TRANSACTION_STATE_TOPIC, self._coordinator.partition_for(question.transactional_id))
 
-    def find_out(self, broker: BrokerState, question: Question, at: Instant, tell: Callable[[Any], None]) -> None:
+    def find_out(self, broker: Coordinating, question: Question, at: Instant, tell: Callable[[Any], None]) -> None:
         """See `Verification`."""
         self._replica_manager.after_commit(self._partition_of(question), tell)
 
@@ -133,39 +135,3 @@ class LocalVerification:
             yield
         finally:
             del self._told[question]
-
-
-def verified(
-    broker: BrokerState, request: Any, at: Instant, handle: Callable[[], Answer]
-) -> Answer | PiecewiseResponse:
-    """Handle a request of a transaction, at once where all is certain that has to be, else when it is.
-
-    `handle` must not change the request before it has asked.
-    """
-    try:
-        return handle()
-    except VerificationNeededError as needed:
-        _own_records(request)
-        later = _later(broker, needed.question, at, handle)
-        return broker.large_responses.answer(later)  # type: ignore[return-value]  # as `handle`
-
-
-def _later(broker: BrokerState, question: Question, at: Instant, handle: Callable[[], Answer]) -> Steps[Any]:
-    verification = broker.add_partitions_to_txn_manager.verification
-    while True:
-        told = yield from outcome_of(partial(verification.find_out, broker, question, at))
-        try:
-            with verification.knowing(question, told):
-                answer = handle()
-        except VerificationNeededError as needed:
-            question = needed.question
-        else:
-            return (yield from message_of(broker.purgatory, answer))
-
-
-def _own_records(request: Any) -> None:
-    """Copy what lies in the connection's buffer, which the next request uses."""
-    for topic in getattr(request, "topic_data", ()):
-        for data in topic.partition_data:
-            if data.records is not None:
-                data.records = bytearray(data.records)
