@@ -256,7 +256,7 @@ class Measure(NamedTuple):
 def parts_of_batches(folder: Path, id: str) -> dict[str, float]:
     """Return medians of what Spark says of the time of its last batches, in milliseconds."""
     lines = (folder / f"{id}.progress").read_text().splitlines()[-60:]
-    batches = [json.loads(line)["durationMs"] for line in lines if json.loads(line)["numInputRows"]]
+    batches = [found for line in lines if "addBatch" in (found := json.loads(line)["durationMs"])]
     names = {name for each in batches for name in each}
     return {name: statistics.median(each.get(name, 0) for each in batches) for name in sorted(names)}
 

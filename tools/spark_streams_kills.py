@@ -68,7 +68,7 @@ def task_processes() -> list[int]:
     for entry in os.listdir("/proc"):
         with contextlib.suppress(OSError):
             command = Path(f"/proc/{entry}/cmdline").read_bytes() if entry.isdigit() else b""
-            environment = Path(f"/proc/{entry}/environ").read_bytes() if b"spark.task_server" in command else b""
+            environment = Path(f"/proc/{entry}/environ").read_bytes() if b"spark.task_processes" in command else b""
             if f"BARNABAS_KILLS={os.getpid()}".encode() in environment:
                 found.append(int(entry))
     return found

@@ -175,7 +175,8 @@ def commit_batch(batch: int, reports: Sequence[TaskReport]) -> SinkSteps:
     if any(report.was_decided for report in reports) and not is_rewrite:
         yield EndAll(_identities(written), commit=False)
         raise DecisionError(
-            f"tasks of batch {batch} found it decided, but its decision is gone: the decision log has lost records"
+            f"tasks of batch {batch} found it decided, but this driver does not know its decision: another run of the "
+            "query has taken over, or the decision log has lost records"
         )
     if not written and not is_rewrite:
         return decision

@@ -3,7 +3,8 @@
 Rules of the room
 -----------------
 1. Only this part of `barnabas.streams` knows Spark. The source plans a task for each co-partition (`coPartitions`). A
-   process of its own reads, computes and writes; what Spark's rows hold are its reports, on which the driver decides.
+   process of its own, which Spark has placed and which outlives the batches, reads, computes and writes; the driver
+   tells it each batch and decides on what it reports. A batch starts no job of Spark's.
 2. A micro-batch is the set of records that wait, and a commit. Its time lies in its planned offsets, so a batch that is
    repeated sees the same time.
 3. Output, repartition and changelog records are one batch of `barnabas.spark.exactly_once`, and the decision on it is
@@ -16,8 +17,9 @@ Rules of the room
 
 Files: `kafka_streams` (the application's life), `query_plan` (a topology as options of source and sink),
 `internal_topics` (how many partitions, and making them), `starting_offsets`, `group_offsets` (where a query stands, for
-others), `local_checkpoint` (how Spark writes its logs), `application`, `data_source` (tasks as rows), `batch_commits`
-(the driver's part of a batch); in a task `task_processes` (a process that keeps a task's state from batch to batch),
-`task_manager` (takes the steps, runs the engine), `restorable_task` (its stores, and how they are restored),
-`state_directory` (the directory of a task), `rows` (Arrow to records and back); `state_protocol`.
+others), `local_checkpoint` (how Spark writes its logs), `application`, `data_source` (plans a batch), `batch_commits`
+(the driver's part of a batch), `batch_protocol` (which attempt of a task counts), `task_dispatcher` (the driver's
+connections to the tasks' processes), `task_channel` (what is sent there); in a task `task_processes` (its process, from
+batch to batch), `task_manager` (takes the steps, runs the engine), `restorable_task` (its stores, and how they are
+restored), `state_directory` (the directory of a task), `rows` (Arrow to records and back); `state_protocol`.
 """

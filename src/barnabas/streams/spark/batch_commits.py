@@ -1,19 +1,28 @@
-"""The driver's part of a batch: has Spark run its tasks, and decides on what they report."""
+"""The driver's part of a batch: has its tasks computed, and decides on what they report."""
 
 from __future__ import annotations
 
+import logging
 import pickle
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from barnabas.spark.exactly_once import driver_steps as driver
-from barnabas.spark.exactly_once.commit_protocol import TaskReport
+from barnabas.spark.exactly_once.commit_protocol import Task, TaskReport
 from barnabas.spark.exactly_once.task_identity import QUERY, RUN
 from barnabas.streams.errors import StreamsError
+from barnabas.streams.spark.data_source import PLANNED, TasksOfBatch
+from barnabas.streams.spark.task_manager import Request
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from barnabas.spark.exactly_once.driver_steps import SinkPlace
+
+LOGGER = logging.getLogger("barnabas.streams")
+
+#: Has tasks compute a batch as long as it is wanted: `TaskDispatcher.run`.
+Running = Callable[[Sequence[Request], Callable[[], bool]], list[TaskReport]]
 
 
 class BatchFailedError(StreamsError):
@@ -23,26 +32,63 @@ class BatchFailedError(StreamsError):
 class BatchCommits:
     """What a query gives each of its batches to (`foreachBatch`); Spark calls it in this process, in its own thread.
 
-    `error` is what the last batch failed with.
+    `error` is what the last batch failed with, `is_wanted` says whether the query still runs.
     """
 
-    def __init__(self, place: SinkPlace) -> None:
+    def __init__(self, place: SinkPlace, run: Running) -> None:
         self._place = place
+        self._run = run
         self.error: Exception | None = None
+        self.is_wanted: Callable[[], bool] = lambda: True
 
-    def __call__(self, reports: DataFrame, batch: int) -> None:
-        """Run the tasks and commit the batch."""
+    def __call__(self, planned: DataFrame, batch: int) -> None:
+        """Have the tasks run and commit the batch."""
         try:
-            self._commit(reports, batch)
+            self._commit(planned, batch)
         except Exception as error:  # noqa: BLE001  it is told to whom it concerns by `error`
             self.error = error
             raise BatchFailedError(f"batch {batch} was not committed: {type(error).__name__}") from None
 
-    def _commit(self, frame: DataFrame, batch: int) -> None:
+    def _commit(self, planned: DataFrame, batch: int) -> None:
+        query, run = (str(planned.sparkSession.sparkContext.getLocalProperty(name)) for name in (QUERY, RUN))
+        requests = [
+            Request(Task(query, run, batch, number), each.task, each.topic_ids)
+            for number, each in enumerate(_tasks_of(planned))
+        ]
         try:
-            reports: list[TaskReport] = [pickle.loads(row[0]) for row in frame.collect()]  # noqa: S301  of ours
+            reports = self._run(requests, self.is_wanted)
         except Exception:
-            query, run = (frame.sparkSession.sparkContext.getLocalProperty(name) for name in (QUERY, RUN))
-            driver.abort_run(self._place, str(query), str(run))
+            driver.abort_run(self._place, query, run)
             raise
         driver.commit(self._place, batch, reports)
+
+
+def _tasks_of(planned: DataFrame) -> TasksOfBatch:
+    """Return the tasks that the source has planned for this batch.
+
+    Spark has asked the source already and holds the answer. Where that cannot be reached (it is no public interface of
+    Spark's) Spark reads it as rows: the same, for the price of a job.
+    """
+    data = _held_by_spark(planned)
+    if data is None:
+        LOGGER.debug("the plan of a batch is read by a job of Spark's")
+        rows = planned.collect()
+        data = bytes(rows[0][PLANNED]) if rows else pickle.dumps([])
+    found: TasksOfBatch = pickle.loads(data)  # noqa: S301  of our source
+    return found
+
+
+def _held_by_spark(planned: DataFrame) -> bytes | None:
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+    try:
+        logical: Any = planned._jdf.queryExecution().logical()
+        partitions = logical.rdd().partitions()
+        if not len(partitions):
+            return pickle.dumps([])
+        if len(partitions) != 1:
+            return None
+        partition = pickle.loads(bytes(partitions[0].inputPartition().get().pickedPartition()))  # noqa: S301  of ours
+        return bytes(partition.value)
+    except (Py4JError, TypeError, AttributeError):
+        return None

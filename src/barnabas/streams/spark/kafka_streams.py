@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -26,6 +25,7 @@ from barnabas.streams.spark.application import Application, application_folder
 from barnabas.streams.spark.batch_commits import BatchCommits
 from barnabas.streams.spark.group_offsets import GroupOffsets
 from barnabas.streams.spark.local_checkpoint import without_programs
+from barnabas.streams.spark.task_dispatcher import TaskDispatcher, bind_address, placed_by_spark
 from barnabas.streams.topology.topology import Topology
 
 if TYPE_CHECKING:
@@ -124,7 +124,12 @@ class KafkaStreams:
             self._set(State.REBALANCING)
         try:
             self._application = self._prepared()
-            self._start_query()
+            self._dispatcher = self._new_dispatcher()
+            try:
+                self._start_query()
+            except BaseException:
+                self._dispatcher.close()
+                raise
         except BaseException as error:
             self._exception = error
             self._set(State.PENDING_ERROR)
@@ -246,16 +251,26 @@ class KafkaStreams:
                 starting_offsets.settle(admin, self._config.application_id, counts.partitions, policies, decided)
         return application
 
+    def _new_dispatcher(self) -> TaskDispatcher:
+        from pyspark import cloudpickle
+
+        context = self._spark.sparkContext
+        pickled: bytes = cloudpickle.dumps(self._application)  # type: ignore[no-untyped-call]  # lambdas go by value
+        most = int(context.getConf().get("spark.task.maxFailures", "4") or 4)
+        place = placed_by_spark(context, pickled)
+        return TaskDispatcher(self._config.application_id, place, bind_address(context), most)
+
     def _start_query(self) -> None:
         from barnabas.streams.spark.data_source import data_source
 
-        found = data_source(self._application, _slots(self._spark))
+        found = data_source(self._application)
         self._spark.dataSource.register(found)
-        self._batches = BatchCommits(self._application.place)
+        batches = self._batches = BatchCommits(self._application.place, self._dispatcher.run)
         writer = self._spark.readStream.format(found.name()).load().writeStream.foreachBatch(self._batches)
         writer = writer.queryName(self._config.application_id).option("checkpointLocation", self._checkpoint)
         with without_programs(self._spark, self._checkpoint):
-            self._query = writer.trigger(**self._trigger).start()
+            query = self._query = writer.trigger(**self._trigger).start()
+        batches.is_wanted = lambda: bool(query.isActive)
 
     def _watch(self) -> None:
         """Follow the query until it ends, in a thread of its own."""
@@ -263,7 +278,7 @@ class KafkaStreams:
         make_admin = group_offsets.admin_of(plan.clients_of(values, "admin"))
         purge_every = values["repartition.purge.interval.ms"] / 1000
         offsets = GroupOffsets(make_admin, self._config.application_id, self._plan.repartition_topics, purge_every)
-        with contextlib.closing(offsets):
+        with contextlib.closing(offsets), contextlib.closing(self._dispatcher):
             self._follow(offsets)
             decided = partial(starting_offsets.decided_offsets, self._application.place)
             offsets.commit_decided(decided, str(self.query.id))
@@ -306,13 +321,6 @@ class KafkaStreams:
         self._set(State.PENDING_ERROR)
         self._set(State.ERROR)
         return False
-
-
-def _slots(spark: SparkSession) -> int | None:
-    """Return how many tasks Spark runs at once, where that cannot grow."""
-    context = spark.sparkContext
-    is_one_process = re.fullmatch(r"local(\[.*)?", str(context.master)) is not None
-    return context.defaultParallelism if is_one_process else None
 
 
 def _has_begun(query: StreamingQuery) -> bool:

@@ -71,7 +71,8 @@ class TaskHome:
         source = self._application.source
         with closing(self.attempt(request, read_records(source, request.planned, request.topic_ids))) as attempt:
             settings = RowSettings(None, True, lambda: attempt.note, notes_ends=True)
-            return task_writer.write(self._application.place, request.spark, attempt.rows, settings)
+            report = task_writer.write(self._application.place, request.spark, attempt.rows, settings)
+            return report._replace(was_decided=report.was_decided or attempt.was_decided)
 
     def attempt(self, request: Request, batches: Iterable[pa.RecordBatch]) -> Attempt:
         """Return what computes the batch of these records, to be closed; the task is its own until then."""
@@ -160,7 +161,8 @@ class TaskHome:
 class Attempt:
     """One attempt to compute a batch of a task. `rows` are for the sink; none when the batch is decided already.
 
-    `note` is what the task says of its state: set once all rows were taken, if it was computed.
+    `note` is what the task says of its state: set once all rows were taken, if it was computed. `was_decided` says that
+    there was nothing to compute any more: a driver that does not know of that decision must not go on.
     """
 
     def __init__(self, home: TaskHome, request: Request, held: EngineTask, batches: Iterable[pa.RecordBatch]) -> None:
@@ -170,6 +172,7 @@ class Attempt:
         self._held = held
         self._batches = batches
         self.note: Note | None = None
+        self.was_decided = False
         self.rows = self._run()
 
     def close(self) -> None:
@@ -184,8 +187,8 @@ class Attempt:
             while True:
                 result = (yield from self._computed()) if isinstance(step, Compute) else self._perform(step)
                 step = steps.send(result)
-        except StopIteration:
-            pass
+        except StopIteration as ended:
+            self.was_decided = not ended.value
         except ProcessorStateError:
             self._held.close()  # another attempt opens its directory again
             raise

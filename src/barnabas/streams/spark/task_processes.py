@@ -1,12 +1,13 @@
-"""A process for each task, so that its state stays in one place whichever Python worker Spark takes for a batch.
+"""A process for each task, so that its state stays in one place from batch to batch.
 
-Spark gives a task to any idle worker, and a worker that has not run the last batch would have to restore the state from
-its changelogs. So workers only tell the task's process what to do, through a Unix socket, and it reads, computes and
-writes: no record passes through Spark. It ends with the Spark that began it, or when it has had nothing to do for ten
-minutes; what it held is a cache.
+A task of Spark begins it, and tells it by a Unix socket for whom it is to work: it connects to the driver, and from
+then on the driver tells it what to do, batch after batch. It reads, computes and writes; no record passes through
+Spark, and no task of Spark is started for a batch. It ends with the executor that began it, or when no driver has been
+connected for ten minutes; what it held is a cache.
 
-A connection: a frame with the pickled application, a frame with the pickled `Request`; back comes a frame with the
-pickled `TaskReport`, or the error.
+The Unix socket: a frame with a pickled `Call`; back comes an empty frame once it is connected, or the pickled error.
+The connection to the driver (`task_channel`): its name; then come pickled `Request`s, and for each it sends a pickled
+`TaskReport`, or the error.
 """
 
 from __future__ import annotations
@@ -27,33 +28,43 @@ import time
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from barnabas.spark.exactly_once.commit_protocol import TaskReport
 from barnabas.streams.errors import StreamsError
-from barnabas.streams.spark.task_manager import Request, TaskHome
+from barnabas.streams.spark.task_channel import Channel, ChannelError, read_exactly
+from barnabas.streams.spark.task_dispatcher import Address
+from barnabas.streams.spark.task_manager import TaskHome
 
-#: Seconds until a process ends that is asked for nothing.
+#: Seconds until a process ends that no driver is connected to.
 IDLE = 600.0
 
 #: Seconds that a process may take until it listens.
 START = 60.0
 
+#: Seconds for connecting to the driver.
+CONNECT = 20.0
+
 _SIZE = struct.Struct(">I")
+
+
+class Call(NamedTuple):
+    """For which application (pickled) a process is to work, under which name, and where the driver is."""
+
+    application: bytes
+    name: str
+    driver: Address
 
 
 # The workers' side.
 
 
-def run(application: bytes, name: str, request: Request) -> TaskReport:
-    """Have the task's process do its part of a batch; raises what it raised."""
-    with _connected(name) as connection, connection.makefile("rwb") as stream:
-        _send(stream, application)
-        _send(stream, pickle.dumps(request))
-        answer = pickle.loads(_receive(stream))  # noqa: S301  of a process of ours
-    if isinstance(answer, TaskReport):
-        return answer
-    raise answer
+def call(wanted: Call) -> str:
+    """Have the process of this name connect to the driver; returns the name. Raises what kept it from that."""
+    with _connected(wanted.name) as connection, connection.makefile("rwb") as stream:
+        _send(stream, pickle.dumps(wanted))
+        if answer := _receive(stream):
+            raise pickle.loads(answer)  # noqa: S301  of a process of ours
+    return wanted.name
 
 
 @contextlib.contextmanager
@@ -112,39 +123,59 @@ def _send(stream: Any, data: bytes) -> None:
 
 
 def _receive(stream: Any) -> bytes:
-    head = stream.read(_SIZE.size)
-    if len(head) < _SIZE.size:
-        raise EOFError("the other side has closed the connection")
-    (size,) = _SIZE.unpack(head)
-    data: bytes = stream.read(size)
-    if len(data) < size:
-        raise EOFError("the other side has closed the connection")
-    return data
+    (size,) = _SIZE.unpack(read_exactly(stream, _SIZE.size))
+    return read_exactly(stream, size)
 
 
 # The process.
 
 
 class TaskServer:
-    """Serves the attempts of one task, one after the other."""
+    """Serves the drivers that are connected, one attempt after the other: of two one is a ghost."""
 
     def __init__(self) -> None:
         self._application = b""
         self._home: TaskHome | None = None
+        self._lock = threading.Lock()
+        self.drivers = 0
 
-    def serve(self, connection: socket.socket) -> None:
-        """Answer one connection; one that only looks whether there is someone is closed at once."""
+    def take(self, connection: socket.socket) -> None:
+        """Take a call; a connection that only looks whether there is someone is closed at once."""
         with connection, connection.makefile("rwb") as stream:
             try:
-                application, request = _receive(stream), _receive(stream)
+                wanted: Call = pickle.loads(_receive(stream))  # noqa: S301  of a worker of ours
             except EOFError:
                 return
             try:
-                report = self._home_of(application).run(pickle.loads(request))  # noqa: S301  of a worker of ours
-                answer = pickle.dumps(report)
-            except Exception as failed:  # noqa: BLE001  the worker raises it
-                answer = _pickled(failed)
-            _send(stream, answer)
+                channel = _introduced(wanted)
+            except (OSError, EOFError) as error:
+                place = f"{wanted.driver.host}:{wanted.driver.port}"
+                told = StreamsError(
+                    f"the process of {wanted.name} on {socket.gethostname()} cannot reach the driver at {place}: "
+                    f"{error}; see spark.driver.host, and open the port (spark.barnabas.streams.port sets it)"
+                )
+                _send(stream, pickle.dumps(told))
+                return
+            self.drivers += 1
+            threading.Thread(target=self._serve, args=(channel, wanted.application), daemon=True).start()
+            _send(stream, b"")
+
+    def _serve(self, channel: Channel, application: bytes) -> None:
+        try:
+            with contextlib.closing(channel), contextlib.suppress(OSError, EOFError, ChannelError):
+                while True:
+                    request = channel.receive()
+                    with self._lock:
+                        answer = self._answer(application, request)
+                    channel.send(answer)
+        finally:
+            self.drivers -= 1
+
+    def _answer(self, application: bytes, request: bytes) -> bytes:
+        try:
+            return pickle.dumps(self._home_of(application).run(pickle.loads(request)))  # noqa: S301  of our driver
+        except Exception as failed:  # noqa: BLE001  the driver raises it
+            return _pickled(failed)
 
     def _home_of(self, application: bytes) -> TaskHome:
         """Return the home of this version of the application; another one begins without a task."""
@@ -153,6 +184,19 @@ class TaskServer:
                 self._home.close()
             self._application, self._home = application, TaskHome(pickle.loads(application))  # noqa: S301  of ours
         return self._home
+
+
+def _introduced(wanted: Call) -> Channel:
+    """Return a connection to the driver, which knows the name."""
+    connection = socket.create_connection((wanted.driver.host, wanted.driver.port), CONNECT)
+    try:
+        channel = Channel(connection, wanted.driver.secret, is_driver=False)
+        channel.send(wanted.name.encode())
+        channel.introduced()
+    except BaseException:
+        connection.close()
+        raise
+    return channel
 
 
 def _pickled(error: Exception) -> bytes:
@@ -167,7 +211,7 @@ def _pickled(error: Exception) -> bytes:
 
 
 def main(path: str, parent: int) -> None:
-    """Serve until the parent is gone or nothing was asked for a while."""
+    """Serve until the parent is gone, or no driver was connected for a while."""
     _log_to_stderr()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         Path(path).unlink(missing_ok=True)
@@ -177,14 +221,13 @@ def main(path: str, parent: int) -> None:
         server, used = TaskServer(), time.monotonic()
         threading.Thread(target=_end_with, args=(parent, path), daemon=True).start()
         while time.monotonic() - used < IDLE:
-            try:
+            if server.drivers:
+                used = time.monotonic()
+            with contextlib.suppress(TimeoutError):
                 connection, _ = listener.accept()
-            except TimeoutError:
-                continue
-            connection.settimeout(None)
-            with contextlib.suppress(OSError, EOFError):
-                server.serve(connection)
-            used = time.monotonic()
+                connection.settimeout(CONNECT)
+                with contextlib.suppress(OSError, EOFError):
+                    server.take(connection)
         Path(path).unlink(missing_ok=True)
 
 

@@ -11,6 +11,7 @@ import json
 import random
 import sys
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,8 +28,11 @@ from barnabas.records import RecordBatchBuilder, read_batches
 from barnabas.records.decoder import decode_records
 from barnabas.spark.exactly_once import commit_protocol as protocol
 from barnabas.spark.exactly_once.decision import COMPLETE, Decision, TaskState
-from barnabas.streams.spark import state_protocol
+from barnabas.streams.spark import batch_protocol, state_protocol
 from tests.support.core_broker import START_MS, create, fetch, produce
+
+#: How likely the driver loses sight of an attempt at each of its requests, and how many of a task it begins.
+LOSS, ATTEMPTS = 0.02, 4
 
 CHANGELOG = "app-counts-changelog"
 TASKS = 2
@@ -260,7 +264,7 @@ def attempt(cluster: Cluster, process: Process, run: str, batch: int, task: int)
     finally:
         process.held[f"0_{task}"] = engine.held
     if not computed:
-        return protocol.TaskReport(*identity)
+        return protocol.TaskReport(*identity, was_decided=True)
     worker = process.take_worker()
     try:
         writing = protocol.write_task(identity, worker.pool(run), cluster.broker.now)
@@ -297,6 +301,87 @@ class Driver(model.DriverPerformer):
             yield from super().Record(decision)
 
 
+class Handle:
+    """A process of the simulation, which does one request a turn; an error of the cluster's or its own ends it."""
+
+    def __init__(self, requests: model.Requests) -> None:
+        self._requests = requests
+        self.is_done = False
+        self.failed: KafkaError | None = None
+        self.result: Any = None
+        self._pending: Any = None
+        self._is_started = False
+
+    def request(self) -> Any:
+        """Return the request that is to be sent; None where it only waits."""
+        if not self._is_started:
+            self._is_started = True
+            self._step(lambda: next(self._requests))
+        return self._pending
+
+    def take(self, answer: Any) -> None:
+        """Take the answer, and go on to the next request."""
+        if not self.is_done:
+            self._step(lambda: self._requests.send(answer))
+
+    def _step(self, go: Callable[[], Any]) -> None:
+        try:
+            self._pending = go()
+        except StopIteration as ended:
+            self.is_done, self.result = True, ended.value
+        except KafkaError as error:
+            self.is_done, self.failed = True, error
+
+    def turn(self, cluster: Cluster) -> None:
+        request = self.request()
+        if not self.is_done:
+            self.take(cluster.advance(0.02) if request is None else cluster.request(*request))
+
+
+class BatchPerformer:
+    """Takes the steps of `batch_protocol`: attempts take turns, and now and then the driver loses sight of one.
+
+    Such an attempt goes on in `ghosts`, where it is given up or comes to its end at any later time.
+    """
+
+    def __init__(self, start: Callable[[Process, int], model.Requests], processes: list[Process], choose: random.Random,
+                 ghosts: list[Handle] | None) -> None:  # fmt: skip
+        self._start = start
+        self._processes = processes
+        self._choose = choose
+        self._ghosts = ghosts
+        self._placed: dict[str, Process] = {}
+        self._working: dict[tuple[str, int], Handle] = {}
+
+    def Place(self, tasks: tuple[str, ...]) -> model.Requests:
+        yield None
+        self._placed |= {task: self._choose.choice(self._processes) for task in tasks}
+
+    def Start(self, task: str, attempt: int) -> model.Requests:
+        yield from ()
+        self._working[task, attempt] = Handle(self._start(self._placed[task], int(task)))
+
+    def Await(self) -> model.Requests:
+        while True:
+            task, attempt = self._choose.choice(sorted(self._working))
+            handle = self._working[task, attempt]
+            if self._ghosts is not None and self._choose.random() < LOSS:
+                self._ghosts.append(self._working.pop((task, attempt)))
+                return batch_protocol.Outcome(task, attempt, None)
+            request = handle.request()
+            handle.take((yield request) if not handle.is_done else None)
+            if handle.failed is not None:
+                raise handle.failed
+            if handle.is_done:
+                del self._working[task, attempt]
+                return batch_protocol.Outcome(task, attempt, handle.result)
+
+    def all_lost(self) -> None:
+        """The batch has failed: what works on it is not heard any more."""
+        if self._ghosts is not None:
+            self._ghosts += self._working.values()
+
+
 def query(
     cluster: Cluster,
     checkpoint: model.Checkpoint,
@@ -304,13 +389,25 @@ def query(
     batches: int,
     processes: list[Process],
     choose: random.Random,
+    ghosts: list[Handle] | None = None,
 ) -> model.Requests:
-    """A run of the query: tasks land in any process, batch after batch. Kill it by not going on."""
+    """A run of the query: tasks land in any process, batch after batch. Kill it by not going on.
+
+    With `ghosts` processes of tasks are lost, and what they do goes on there.
+    """
     driver = Driver(cluster)
     for batch in range(checkpoint.committed + 1, batches):
-        reports = []
-        for task in range(TASKS):
-            reports.append((yield from attempt(cluster, choose.choice(processes), run, batch, task)))
+
+        def start(process: Process, task: int, batch: int = batch) -> model.Requests:
+            return attempt(cluster, process, run, batch, task)
+
+        tasks = BatchPerformer(start, processes, choose, ghosts)
+        try:
+            reports = yield from model.drive(batch_protocol.run_batch([*map(str, range(TASKS))], ATTEMPTS), tasks)
+        except KafkaError:
+            tasks.all_lost()
+            yield from model.drive(protocol.abort_run(run), driver)
+            raise
         yield from model.drive(protocol.commit_batch(batch, reports), driver)
         checkpoint.commit(batch)
 
@@ -345,43 +442,21 @@ def problems(cluster: Cluster, batches: int) -> list[str]:
     return found
 
 
-class Handle:
-    """A process of the simulation, which does one request a turn; an error of the cluster's or its own ends it."""
-
-    def __init__(self, requests: model.Requests) -> None:
-        self.requests = requests
-        self.is_done = False
-        self.failed: KafkaError | None = None
-        self._pending: Any = None
-        self._is_started = False
-
-    def turn(self, cluster: Cluster) -> None:
-        try:
-            if not self._is_started:
-                self._is_started = True
-                self._pending = next(self.requests)
-                return
-            answer = cluster.advance(0.02) if self._pending is None else cluster.request(*self._pending)
-            self._pending = self.requests.send(answer)
-        except StopIteration:
-            self.is_done = True
-        except KafkaError as error:
-            self.is_done, self.failed = True, error
-
-
 def chaos(seed: int, batches: int = 5, turns: int = 4000) -> list[str]:
     """Run drivers and tasks that die, freeze and come back, in random order; returns what is wrong in the end."""
     choose = random.Random(seed)
     cluster, checkpoint = Cluster(lag=choose.choice([0, 3, 12])), model.Checkpoint()
     processes = [Process(f"p{number}", seed) for number in range(choose.randint(1, 3))]
-    runs, frozen, disks = 0, [], [dict[str, Kept]() for _ in processes]
+    runs, disks = 0, [dict[str, Kept]() for _ in processes]
+    frozen: list[Handle] = []
     current: Handle | None = None
     for turn in range(turns):
         if checkpoint.committed >= batches - 1:
             break
         if current is None or current.is_done:
             runs += 1
-            current = Handle(query(cluster, checkpoint, f"r{runs}", batches, processes, choose))
+            ghosts = frozen if choose.random() < 0.7 else None
+            current = Handle(query(cluster, checkpoint, f"r{runs}", batches, processes, choose, ghosts))
         current.turn(cluster)
         event = choose.random()
         if turn > turns * 3 // 4:

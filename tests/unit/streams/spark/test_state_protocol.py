@@ -17,11 +17,12 @@ import state_model as model
 
 from barnabas.spark.exactly_once import commit_protocol as protocol
 from barnabas.spark.exactly_once.decision import COMPLETE, Decision, DecisionError, TaskState, TaskTransaction
-from barnabas.streams.spark import state_protocol
+from barnabas.streams.spark import batch_protocol, state_protocol
 
 sink = model.model
 BATCHES = 3
-SEEDS = range(6)
+#: 296: a ghost of a driver finds the last batch decided of which it knows nothing, and must not mark it as done.
+SEEDS = (*range(6), 296)
 
 #: The ordinary form tries each fifth place of a crash, from another one on with each set-up.
 PARTS = 5
@@ -77,7 +78,7 @@ def test_state_and_output_agree_wherever_driver_and_tasks_die(
 
 
 @pytest.mark.shows("S3.115", breaks="barnabas.streams.spark.state_protocol:state_before")
-@pytest.mark.parametrize("seed", [*SEEDS, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(100, 1100))])
+@pytest.mark.parametrize("seed", [*SEEDS, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(300, 1300))])
 def test_state_and_output_agree_with_zombies_frozen_drivers_and_dying_processes(seed: int) -> None:
     assert model.chaos(seed) == []
 
@@ -106,6 +107,34 @@ def test_a_state_is_kept_only_when_the_next_batch_finds_it_decided() -> None:
         before = {r.key.decode(): model.Update(*model.json.loads(r.value)) for r in records if r.offset < kept.position}
         assert kept.store == before
         assert kept.position <= records[-1].offset, "the last batch is not known to be decided"
+
+
+def test_an_attempt_that_was_thought_lost_does_not_count_when_it_comes_back() -> None:
+    first, second = (protocol.TaskReport("q", "r", 3, 0, was_decided=each) for each in (False, True))
+    steps = batch_protocol.run_batch(["0_0"], 2)
+
+    assert next(steps) == batch_protocol.Place(("0_0",))
+    assert next(steps) == batch_protocol.Start("0_0", 1)
+    assert next(steps) == batch_protocol.Await()
+    assert steps.send(batch_protocol.Outcome("0_0", 1, None)) == batch_protocol.Place(("0_0",))
+    assert next(steps) == batch_protocol.Start("0_0", 2)
+    assert next(steps) == batch_protocol.Await()
+    assert steps.send(batch_protocol.Outcome("0_0", 1, first)) == batch_protocol.Await()
+    with pytest.raises(StopIteration) as ended:
+        steps.send(batch_protocol.Outcome("0_0", 2, second))
+    assert ended.value.value == [second]
+
+
+def test_a_task_whose_processes_are_lost_again_and_again_ends_the_batch() -> None:
+    steps = batch_protocol.run_batch(["0_1"], 2)
+    for _ in range(3):
+        next(steps)  # Place, Start, Await
+    steps.send(batch_protocol.Outcome("0_1", 1, None))
+    for _ in range(2):
+        next(steps)
+
+    with pytest.raises(batch_protocol.TaskLostError, match="task 0_1 was lost 2 times in one batch"):
+        steps.send(batch_protocol.Outcome("0_1", 2, None))
 
 
 def decided(batch: int, **fields: Any) -> Decision:
@@ -198,12 +227,26 @@ def not_sweeping(decision: Any, query: str) -> Any:
     return (yield from protocol.finish(decision, query))
 
 
+def counting_every_report(tasks: Any, most_attempts: int) -> Any:
+    """It begins a second attempt where the first is lost, and takes the reports of both."""
+    reports, waiting = [], dict.fromkeys(tasks, 1)
+    yield batch_protocol.Place(tuple(tasks))
+    for task in tasks:
+        yield batch_protocol.Start(task, 1)
+        yield batch_protocol.Start(task, 2)
+    for _ in range(2 * len(waiting)):
+        found = yield batch_protocol.Await()
+        reports += [found.report] if found.report is not None else []
+    return reports
+
+
 MUTATIONS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "what is held is trusted": (state_protocol, "run_task", trusting),
     "the beginning is not noted": (state_protocol, "run_task", never_forgetting),
     "what is computed is kept at once": (state_protocol, "run_task", keeping_at_once),
     "changelogs are read to what is stable": (model.EnginePerformer, "Restore", reading_what_is_stable),
     "the decision log is not read to its end": (model.EnginePerformer, "ReadDecision", reading_an_old_decision),
+    "each report of a task counts": (batch_protocol, "run_batch", counting_every_report),
     "what a dead driver left open stays open": (protocol, "_finish_and_sweep", not_sweeping),
 }
 

@@ -79,6 +79,7 @@ def test_records_are_taken_in_the_order_of_the_source_in_whatever_pieces_they_co
 
     assert [row["value"] for row in found] == [value.encode() for *_, value in RECORDS]
     assert attempt.note is not None
+    assert not attempt.was_decided
     assert json.loads(attempt.note.text)["positions"] == {"a": {"0": 3}, "b": {"0": 4}}
 
 
@@ -95,3 +96,4 @@ def test_a_batch_that_is_decided_is_neither_read_nor_computed(home: TaskHome, mo
         assert [*attempt.rows] == []
 
     assert attempt.note is None
+    assert attempt.was_decided

@@ -1,0 +1,97 @@
+"""Frames between the driver and the processes of its tasks, over TCP, each with a code that only they can make.
+
+Both send a nonce and derive a key for each direction from the nonces and a secret, which Spark carries to the executors
+as it carries everything else. A frame: size, HMAC-SHA256 of its number and content, content. So neither a stranger who
+connects nor one on the way can say anything; what is said (offsets, reports, errors) is not encrypted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import socket
+import struct
+from typing import Any
+
+from barnabas.streams.errors import StreamsError
+
+#: Seconds that the other side may take to introduce itself.
+INTRODUCTION = 30.0
+
+_SIZE = struct.Struct(">I")
+_NUMBER = struct.Struct(">Q")
+_NONCE = 16
+_CODE = hashlib.sha256().digest_size
+_KEEP_ALIVE = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
+
+
+class ChannelError(StreamsError):
+    """What came was not made by one who knows the secret."""
+
+
+def read_exactly(stream: Any, size: int) -> bytes:
+    """Return so many bytes; raises EOFError when the other side has closed the connection."""
+    data: bytes = stream.read(size)
+    if len(data) < size:
+        raise EOFError("the other side has closed the connection")
+    return data
+
+
+class Channel:
+    """One end of a connection; `is_driver` says which. Not for several threads at once in one direction.
+
+    Raises OSError and EOFError when the connection is gone, ChannelError for frames of strangers.
+    """
+
+    def __init__(self, connection: socket.socket, secret: bytes, *, is_driver: bool) -> None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for name, value in _KEEP_ALIVE:
+            if hasattr(socket, name):
+                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        connection.settimeout(INTRODUCTION)
+        self._connection = connection
+        self._stream = connection.makefile("rb")
+        own = os.urandom(_NONCE)
+        connection.sendall(own)
+        other = read_exactly(self._stream, _NONCE)
+        nonces = own + other if is_driver else other + own
+        keys = [hmac.digest(secret, who + nonces, "sha256") for who in (b"driver", b"process")]
+        self._sending, self._receiving = keys if is_driver else reversed(keys)
+        self._sent = self._received = 0
+
+    def introduced(self) -> None:
+        """Wait as long as it takes from now on: the first frame has come, and was right."""
+        self._connection.settimeout(None)
+
+    def send(self, content: bytes) -> None:
+        """Send a frame."""
+        code = hmac.digest(self._sending, _NUMBER.pack(self._sent) + content, "sha256")
+        self._sent += 1
+        self._connection.sendall(_SIZE.pack(len(content)) + code + content)
+
+    def receive(self) -> bytes:
+        """Wait for a frame, and return its content."""
+        (size,) = _SIZE.unpack(read_exactly(self._stream, _SIZE.size))
+        code = read_exactly(self._stream, _CODE)
+        content = read_exactly(self._stream, size)
+        if not hmac.compare_digest(
+            code, hmac.digest(self._receiving, _NUMBER.pack(self._received) + content, "sha256")
+        ):
+            raise ChannelError("a frame came from one who does not know the secret of this application's tasks")
+        self._received += 1
+        return content
+
+    def fileno(self) -> int:
+        """Return what to wait on; nothing that has come is kept back."""
+        return self._connection.fileno()
+
+    def close(self) -> None:
+        """Close the connection; a thread that waits for a frame gets EOFError."""
+        try:
+            self._connection.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # it is gone already
+        self._stream.close()
+        self._connection.close()

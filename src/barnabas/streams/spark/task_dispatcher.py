@@ -1,0 +1,244 @@
+"""The driver's connections to the processes of its tasks: where they are, what they are to do, what came of it.
+
+Spark places a process when there is none: a job of one small task for each, which ends once the process has connected
+to the driver. From then on a batch costs no job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import pickle
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from multiprocessing.connection import wait
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from barnabas.spark.exactly_once.commit_protocol import TaskReport, take_steps
+from barnabas.streams.errors import StreamsError
+from barnabas.streams.spark import batch_protocol as protocol
+from barnabas.streams.spark.batch_protocol import Outcome
+from barnabas.streams.spark.task_channel import Channel, ChannelError
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+    from barnabas.streams.spark.task_manager import Request
+
+LOGGER = logging.getLogger("barnabas.streams")
+
+#: Seconds from the end of the job that places a process until it has introduced itself.
+_INTRODUCED = 60.0
+
+#: Seconds after which a batch that waits looks whether it is still wanted.
+_LOOK = 0.2
+
+
+class Address(NamedTuple):
+    """Where the driver listens, and what to know to be let in."""
+
+    host: str
+    port: int
+    secret: bytes
+
+
+#: Places processes: by name of a process, from the address to which it is to connect.
+Placing = Callable[[Sequence[str], Address], None]
+
+
+class TaskDispatcher:
+    """The processes of an application, by task. One batch after the other; `close()` may come from another thread.
+
+    `place` has Spark start processes, `bind` is the address to listen on and the one that executors know.
+    """
+
+    def __init__(self, application: str, place: Placing, bind: tuple[str, str, int], most_attempts: int = 4) -> None:
+        self._application = application
+        self._place = place
+        self._most_attempts = most_attempts
+        host, known_as, port = bind
+        self._listener = socket.create_server((host, port), backlog=128)
+        self._address = Address(known_as, self._listener.getsockname()[1], os.urandom(32))
+        self._channels: dict[str, Channel] = {}
+        self._changed = threading.Condition()
+        self._is_closed = False
+        threading.Thread(target=self._accept, name=f"{application}-tasks", daemon=True).start()
+
+    def run(self, requests: Sequence[Request], is_wanted: Callable[[], bool]) -> list[TaskReport]:
+        """Have tasks compute their part of a batch, and return their reports; raises what one of them raised.
+
+        Raises StreamsError when the batch is not wanted any more, TaskLostError when processes die again and again.
+        """
+        batch = _Batch(self, {each.planned.name: each for each in requests}, is_wanted)
+        try:
+            steps = protocol.run_batch([each.planned.name for each in requests], self._most_attempts)
+            return list(take_steps(steps, batch))
+        finally:
+            for task in batch.unanswered():
+                self.forget(self.name_of(batch.requests[task]))
+
+    def name_of(self, request: Request) -> str:
+        """Return the name of the process for a task of a query."""
+        return f"{self._application}/{request.spark.query}/{request.planned.name}"
+
+    def ensure(self, names: Sequence[str]) -> None:
+        """Have a process for each name; raises StreamsError when one does not connect."""
+        with self._changed:
+            if self._is_closed:
+                raise StreamsError("the application was closed while its tasks computed a batch")
+            missing = [name for name in names if name not in self._channels]
+        if not missing:
+            return
+        self._place(missing, self._address)
+        with self._changed:
+            if not self._changed.wait_for(lambda: all(name in self._channels for name in missing), _INTRODUCED):
+                raise StreamsError(
+                    f"processes of tasks did not connect to the driver at {self._address.host}:{self._address.port} "
+                    f"within {_INTRODUCED:.0f} s: {[name for name in missing if name not in self._channels]}"
+                )
+
+    def channel(self, name: str) -> Channel | None:
+        """Return the connection to a process, None when there is none any more."""
+        with self._changed:
+            return self._channels.get(name)
+
+    def forget(self, name: str) -> None:
+        """Close the connection to a process: it is lost, or busy with what is not wanted any more."""
+        with self._changed:
+            channel = self._channels.pop(name, None)
+        if channel is not None:
+            channel.close()
+
+    def close(self) -> None:
+        """Close all connections; processes keep their state for a while, for the next start."""
+        with self._changed:
+            self._is_closed = True
+            names = [*self._channels]
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # the thread that waits on it ends
+        self._listener.close()
+        for name in names:
+            self.forget(name)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return  # closed
+            threading.Thread(target=self._introduce, args=(connection,), daemon=True).start()
+
+    def _introduce(self, connection: socket.socket) -> None:
+        try:
+            channel = Channel(connection, self._address.secret, is_driver=True)
+            name = channel.receive().decode()
+            channel.introduced()
+        except (OSError, EOFError, ChannelError) as error:
+            LOGGER.warning("%s: a connection was refused: %s", self._application, error)
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
+            return
+        with self._changed:
+            before = self._channels.pop(name, None)
+            if not self._is_closed:
+                self._channels[name] = channel
+            self._changed.notify_all()
+        for each in (before, channel if self._is_closed else None):
+            if each is not None:
+                each.close()
+
+
+class _Batch:
+    """Takes the steps of one batch."""
+
+    def __init__(
+        self, processes: TaskDispatcher, requests: Mapping[str, Request], is_wanted: Callable[[], bool]
+    ) -> None:
+        self.requests = requests
+        self._processes = processes
+        self._is_wanted = is_wanted
+        self._working: dict[Channel, tuple[str, int]] = {}
+        self._lost: list[Outcome] = []
+
+    def unanswered(self) -> list[str]:
+        """Return the tasks of whose attempts nothing was heard."""
+        return [task for task, _ in self._working.values()]
+
+    def perform(self, step: Any) -> Outcome | None:
+        """See `StepPerformer`."""
+        if isinstance(step, protocol.Place):
+            self._processes.ensure([self._processes.name_of(self.requests[task]) for task in step.tasks])
+            return None
+        if isinstance(step, protocol.Start):
+            self._start(step)
+            return None
+        return self._next_outcome()
+
+    def _start(self, step: protocol.Start) -> None:
+        request = self.requests[step.task]
+        name = self._processes.name_of(request)
+        channel = self._processes.channel(name)
+        try:
+            if channel is None:
+                raise EOFError("it has closed the connection again")
+            channel.send(pickle.dumps(request))
+        except (OSError, EOFError) as error:
+            self._is_lost(step.task, step.attempt, error)
+        else:
+            self._working[channel] = step.task, step.attempt
+
+    def _next_outcome(self) -> Outcome:
+        while not self._lost:
+            places = {channel.fileno(): channel for channel in self._working}
+            if -1 in places:
+                return self._received(places[-1])  # closed here: it was replaced, or the application ends
+            if ready := wait([*places], _LOOK):
+                return self._received(places[next(each for each in ready if isinstance(each, int))])
+            if not self._is_wanted():
+                raise StreamsError("the query was stopped while its tasks computed a batch")
+        return self._lost.pop()
+
+    def _received(self, channel: Channel) -> Outcome:
+        task, attempt = self._working.pop(channel)
+        try:
+            answer = pickle.loads(channel.receive())  # noqa: S301  of a process of ours, which knows the secret
+        except (OSError, EOFError, ValueError) as error:
+            self._is_lost(task, attempt, error)
+            return self._lost.pop()
+        if isinstance(answer, TaskReport):
+            return Outcome(task, attempt, answer)
+        raise answer
+
+    def _is_lost(self, task: str, attempt: int, error: Exception) -> None:
+        name = self._processes.name_of(self.requests[task])
+        LOGGER.warning("the process of task %s is lost (%s): another one takes over", task, error or "no reason known")
+        self._processes.forget(name)
+        self._lost.append(Outcome(task, attempt, None))
+
+
+def placed_by_spark(context: SparkContext, application: bytes) -> Placing:
+    """Return what has Spark start processes of this pickled application in its executors."""
+
+    def place(names: Sequence[str], address: Address) -> None:
+        def start(mine: Any) -> list[str]:
+            from barnabas.streams.spark import task_processes
+
+            return [task_processes.call(task_processes.Call(application, name, address)) for name in mine]
+
+        began = time.monotonic()
+        context.parallelize(list(names), len(names)).mapPartitions(start).collect()
+        LOGGER.info("placed the processes of %d tasks in %.1f s", len(names), time.monotonic() - began)
+
+    return place
+
+
+def bind_address(context: SparkContext) -> tuple[str, str, int]:
+    """Return where the driver listens: as Spark's own does, on a port of `spark.barnabas.streams.port` (0: any)."""
+    settings = context.getConf()
+    known_as = settings.get("spark.driver.host", "127.0.0.1") or "127.0.0.1"
+    host = settings.get("spark.driver.bindAddress", known_as) or known_as
+    return host, known_as, int(settings.get("spark.barnabas.streams.port", "0") or 0)

@@ -1,0 +1,233 @@
+"""The driver and the processes of its tasks: batches over connections that stay, and what happens when one is lost."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from barnabas.spark.co_partitions import PlannedTask
+from barnabas.spark.exactly_once.commit_protocol import Task, TaskReport
+from barnabas.streams.errors import StreamsError
+from barnabas.streams.spark import task_processes
+from barnabas.streams.spark.batch_protocol import TaskLostError
+from barnabas.streams.spark.task_channel import Channel, ChannelError
+from barnabas.streams.spark.task_dispatcher import Address, TaskDispatcher
+from barnabas.streams.spark.task_manager import Request
+from barnabas.streams.spark.task_processes import Call, TaskServer
+
+LOCAL = ("127.0.0.1", "127.0.0.1", 0)
+#: What a process makes of a request: a report, or an error.
+Working = Callable[[Request], TaskReport]
+
+
+class Home:
+    """In place of a TaskHome."""
+
+    def __init__(self, work: Working) -> None:
+        self.run = work
+
+    def close(self) -> None:
+        pass
+
+
+class Died(BaseException):
+    """What a process raises that is to die."""
+
+
+class MortalServer(TaskServer):
+    """A process whose connection is gone when it dies."""
+
+    def _answer(self, application: bytes, request: bytes) -> bytes:
+        try:
+            return super()._answer(application, request)
+        except Died:
+            raise EOFError from None
+
+
+class Executors:
+    """Places processes, which are threads here; `work` is what they do."""
+
+    def __init__(self, work: Working) -> None:
+        self.placed: list[list[str]] = []
+        self.servers: dict[str, TaskServer] = {}
+        self._work = work
+
+    def place(self, names: Sequence[str], address: Address) -> None:
+        self.placed.append([*names])
+        for name in names:
+            server = self.servers.setdefault(name, MortalServer())
+            server._application, server._home = b"app", Home(self._work)  # type: ignore[assignment]
+            ours, its = socket.socketpair()
+            with ours, ours.makefile("rwb") as stream:
+                task_processes._send(stream, pickle.dumps(Call(b"app", name, address)))
+                server.take(its)
+                assert task_processes._receive(stream) == b""
+
+
+def request(task: str, batch: int = 0) -> Request:
+    return Request(Task("q", "r", batch, int(task[-1])), PlannedTask(task, int(task[-1]), (), 0, ()), {})
+
+
+def report(wanted: Request) -> TaskReport:
+    return TaskReport(*wanted.spark)
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[[Working], tuple[Executors, TaskDispatcher]]]:
+    """Make executors whose processes do that, and what the driver knows of them."""
+    found: list[TaskDispatcher] = []
+
+    def start(work: Working) -> tuple[Executors, TaskDispatcher]:
+        executors = Executors(work)
+        found.append(TaskDispatcher("app", executors.place, LOCAL, most_attempts=3))
+        return executors, found[-1]
+
+    yield start
+    for each in found:
+        each.close()
+
+
+def test_processes_are_placed_once_and_compute_batch_after_batch(started: Any) -> None:
+    executors, processes = started(report)
+
+    batches = [[request(task, batch) for task in ("0_0", "0_1", "1_0")] for batch in range(3)]
+    reports = [processes.run(batch, lambda: True) for batch in batches]
+
+    assert reports == [[report(each) for each in batch] for batch in batches]
+    assert executors.placed == [["app/q/0_0", "app/q/0_1", "app/q/1_0"]]
+
+
+def test_a_process_that_is_lost_is_replaced_and_the_others_are_not_asked_again(started: Any) -> None:
+    asked: list[str] = []
+
+    def dying(wanted: Request) -> TaskReport:
+        asked.append(wanted.planned.name)
+        if asked.count("0_1") == 1 and wanted.planned.name == "0_1":
+            raise Died
+        return report(wanted)
+
+    executors, processes = started(dying)
+
+    found = processes.run([request("0_0"), request("0_1")], lambda: True)
+
+    assert found == [report(request("0_0")), report(request("0_1"))]
+    assert sorted(asked) == ["0_0", "0_1", "0_1"]
+    assert executors.placed == [["app/q/0_0", "app/q/0_1"], ["app/q/0_1"]]
+
+
+def test_a_task_that_kills_its_processes_ends_the_batch(started: Any) -> None:
+    def dying(wanted: Request) -> TaskReport:
+        raise Died
+
+    executors, processes = started(dying)
+
+    with pytest.raises(TaskLostError, match="task 0_0 was lost 3 times"):
+        processes.run([request("0_0")], lambda: True)
+
+    assert len(executors.placed) == 3
+
+
+def test_the_tasks_own_error_is_raised_here_and_who_still_works_is_not_waited_for(started: Any) -> None:
+    go_on = threading.Event()
+
+    def failing(wanted: Request) -> TaskReport:
+        if wanted.planned.name == "0_0":
+            raise ValueError("no number")
+        go_on.wait(10)
+        return report(wanted)
+
+    _, processes = started(failing)
+
+    with pytest.raises(ValueError, match="no number") as failed:
+        processes.run([request("0_0"), request("0_1")], lambda: True)
+
+    assert "in the process of the task" in failed.value.__notes__[0]
+    assert processes.channel("app/q/0_0") is not None
+    assert processes.channel("app/q/0_1") is None, "its answer would be taken for that of the next batch"
+    go_on.set()
+
+
+def test_a_batch_of_a_query_that_is_stopped_is_given_up(started: Any) -> None:
+    go_on = threading.Event()
+    _, processes = started(lambda wanted: go_on.wait(10))
+
+    with pytest.raises(StreamsError, match="the query was stopped"):
+        processes.run([request("0_0")], lambda: False)
+
+    go_on.set()
+
+
+def test_a_stranger_is_let_in_neither_by_the_driver_nor_by_a_process(started: Any) -> None:
+    _, processes = started(report)
+    address = processes._address
+
+    with socket.create_connection((address.host, address.port)) as connection:
+        stranger = Channel(connection, b"guessed", is_driver=False)
+        stranger.send(b"app/q/0_0")
+        with pytest.raises((EOFError, OSError)):
+            stranger.receive()
+
+    assert processes.channel("app/q/0_0") is None
+    assert processes.run([request("0_0")], lambda: True) == [report(request("0_0"))]
+
+
+def test_a_frame_that_was_changed_or_repeated_on_the_way_is_refused() -> None:
+    ours, its = tcp_pair()
+    ends: list[Channel] = []
+    other = threading.Thread(target=lambda: ends.append(Channel(its, b"secret", is_driver=False)))
+    other.start()
+    driver = Channel(ours, b"secret", is_driver=True)
+    other.join()
+    (process,) = ends
+
+    driver.send(b"first")
+    assert process.receive() == b"first"
+    driver._sent = 0  # its number is that of a frame that came already
+    driver.send(b"first")
+    with pytest.raises(ChannelError, match="does not know the secret"):
+        process.receive()
+    driver.close()
+    process.close()
+
+
+def tcp_pair() -> tuple[socket.socket, socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ours = socket.create_connection(listener.getsockname())
+        its, _ = listener.accept()
+    return ours, its
+
+
+def test_a_process_that_cannot_reach_the_driver_says_where_it_tried() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        nowhere = Address("127.0.0.1", listener.getsockname()[1], b"secret")
+    ours, its = socket.socketpair()
+
+    with ours, ours.makefile("rwb") as stream:
+        task_processes._send(stream, pickle.dumps(Call(b"app", "app/q/0_0", nowhere)))
+        TaskServer().take(its)
+        error = pickle.loads(task_processes._receive(stream))
+
+    assert isinstance(error, StreamsError)
+    assert f"cannot reach the driver at 127.0.0.1:{nowhere.port}" in str(error)
+    assert "spark.barnabas.streams.port" in str(error)
+
+
+def test_connections_end_when_the_application_does(started: Any) -> None:
+    executors, processes = started(report)
+    processes.run([request("0_0")], lambda: True)
+
+    processes.close()
+
+    server = executors.servers["app/q/0_0"]
+    deadline = time.monotonic() + 5
+    while server.drivers and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert server.drivers == 0, "from now on it waits for another driver, or ends"
