@@ -111,7 +111,7 @@ SUPPORTED: dict[str, frozenset[str]] = {
         log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms log.message.timestamp.type
         log.retention.bytes log.retention.check.interval.ms log.retention.hours log.retention.minutes log.retention.ms
         log.roll.hours log.roll.jitter.hours log.roll.jitter.ms log.roll.ms log.segment.bytes
-        log.segment.delete.delay.ms max.connections max.connections.per.ip
+        log.segment.delete.delay.ms max.connection.creation.rate max.connections max.connections.per.ip
         max.connections.per.ip.overrides
         max.incremental.fetch.session.cache.slots max.request.partition.size.limit quota.window.num
         quota.window.size.seconds
@@ -138,7 +138,8 @@ SUPPORTED: dict[str, frozenset[str]] = {
         ssl.endpoint.identification.algorithm
         security.inter.broker.protocol
         super.users
-        socket.request.max.bytes ssl.cipher.suites ssl.client.auth ssl.enabled.protocols ssl.key.password
+        socket.request.max.bytes ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites
+        ssl.client.auth ssl.enabled.protocols ssl.key.password
         ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type
         ssl.principal.mapping.rules ssl.truststore.certificates ssl.truststore.location ssl.truststore.password
         ssl.truststore.type telemetry.max.bytes

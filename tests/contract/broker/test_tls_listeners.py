@@ -35,6 +35,8 @@ def settings_of(certificates: Certificates) -> dict[str, str]:
         "listeners": LISTENERS,
         "listener.security.protocol.map": PROTOCOLS,
         "ssl.keystore.type": "PEM",
+        # Each of the tests' certificates has a subject of its own.
+        "ssl.allow.dn.changes": "true",
         "ssl.keystore.location": str(certificates.broker),
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(certificates.authority),

@@ -142,6 +142,12 @@ def connections(broker: CoreBroker) -> Any:
     return taken
 
 
+def waiting_connections(broker: CoreBroker) -> Any:
+    """How many of sixty that come at once have to wait."""
+    quotas = broker.__dict__.setdefault("paused", ConnectionQuotas(broker.node.config, broker.state.client_quotas))
+    return [quotas.pause("PLAINTEXT", broker.now) == 0 for _ in range(60)].count(False)
+
+
 # -- compaction --------------------------------------------------------------------------------------------------------
 
 
@@ -342,6 +348,7 @@ OBSERVED: dict[str, Observed] = {
     "log.cleaner.io.max.bytes.per.second": Observed("200000", compaction),
     "log.flush.offset.checkpoint.interval.ms": Observed("2000", checkpoints),
     "log.flush.start.offset.checkpoint.interval.ms": Observed("2000", checkpoints),
+    "max.connection.creation.rate": Observed("3", waiting_connections),
     "max.connections": Observed("3", connections),
     "max.connections.per.ip": Observed("3", connections),
     "max.connections.per.ip.overrides": Observed("10.0.0.2:3", connections),

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from barnabas.broker.config import BrokerConfig
 
 _MOST = "max.connections"
+_RATE = "max.connection.creation.rate"
+#: What Kafka has for no limit.
+_UNLIMITED = 2**31 - 1
+#: Who would have to wait longer is refused: clients give up before that.
+_LONGEST_PAUSE = 30.0
 #: So many addresses are remembered with the rate of their connections.
 _ADDRESSES = 10_000
 
@@ -39,6 +44,7 @@ class ConnectionQuotas:
         "_per_listener",
         "_quotas",
         "_rates",
+        "_rates_of_listeners",
         "count",
     )
 
@@ -49,6 +55,8 @@ class ConnectionQuotas:
         self._per_address: dict[str, int] = {}
         self._per_listener: Counter[str] = Counter()
         self._rates: dict[str, Rate] = {}
+        #: By the name of a listener, and "" for all of them together.
+        self._rates_of_listeners: dict[str, Rate] = {}
         self._overrides: dict[str, int] = {}
         self._overrides_text = ""
         self.count = 0
@@ -74,6 +82,32 @@ class ConnectionQuotas:
         self.count += 1
         return None
 
+    def pause(self, listener: str, now: float) -> float | None:
+        """Return for how many seconds an admitted connection is not to be read; None where it is to be closed.
+
+        So all together come no faster than `max.connection.creation.rate` lets them. The limit of the broker does not
+        hold for the listener of the brokers, if there are others. In Apache Kafka connections wait in the queue of the
+        system for that; here they have been accepted.
+        """
+        own = self._config.listener_config(listener)
+        limits = {}
+        if own.is_own(_RATE):
+            limits[listener] = own.get_int(_RATE)
+        if listener != self._config.inter_broker_listener or len(self._config.listeners) == 1:
+            limits[""] = self._config.get_int(_RATE)
+        counted, pause = [], 0.0
+        for whose, limit in limits.items():
+            if limit < _UNLIMITED:
+                rate = self._rates_of_listeners.setdefault(whose, self._new_rate())
+                rate.record(1, now)
+                counted.append(rate)
+                pause = max(pause, rate.throttle(max(limit, 1), now))
+        if pause <= _LONGEST_PAUSE:
+            return pause
+        for rate in counted:
+            rate.record(-1, now)
+        return None
+
     def release(self, address: str, listener: str) -> None:
         """Note that an admitted connection is over."""
         self.count -= 1
@@ -97,10 +131,12 @@ class ConnectionQuotas:
         if rate is None:
             if len(self._rates) >= _ADDRESSES:
                 del self._rates[next(iter(self._rates))]
-            windows = self._config.get_int("quota.window.num")
-            rate = self._rates[address] = Rate(windows, self._quotas.window_seconds)
+            rate = self._rates[address] = self._new_rate()
         rate.record(1, now)
         wait = rate.throttle(limit, now)
         if wait > 0:
             rate.record(-1, now)
         return min(wait, self._quotas.window_seconds)
+
+    def _new_rate(self) -> Rate:
+        return Rate(self._config.get_int("quota.window.num"), self._quotas.window_seconds)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from barnabas.broker.instant import Instant
 from barnabas.broker.log.filesystem import FileRegion
-from barnabas.broker.network.connection_quotas import ConnectionQuotas
+from barnabas.broker.network.connection_quotas import ConnectionQuotas, Refusal
 from barnabas.broker.network.unauthenticated_connections import UnauthenticatedConnections
 from barnabas.broker.repeated_warnings import RepeatedWarnings
 from barnabas.clock import wall_clock_ms
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from barnabas.broker.config import Listener
     from barnabas.broker.network.client_connection import ClientConnection
     from barnabas.broker.network.request_channel import RequestChannel
-    from barnabas.broker.network.tls_transport import Handshakes
+    from barnabas.broker.network.tls_transport import Handshakes, TlsTransport
     from barnabas.broker.network.transport import Buffers
     from barnabas.broker.security.listener_security import ListenerSecurity
     from barnabas.broker.storage_threads import StorageThreads
@@ -161,12 +161,17 @@ class SocketServer:
             self._timer_at = deadline
             self._timer = self._loop.call_later(max(0.0, deadline - time.monotonic()), self._tick)
 
-    def admit(self, protocol: _ConnectionProtocol, host: str) -> bool:
-        """Whether one more connection from `host` is allowed; if so it is counted."""
-        refusal = self._quotas.admit(host, protocol.listener, time.monotonic())
+    def admit(self, protocol: _ConnectionProtocol, host: str) -> float | None:
+        """Count one more connection from `host`; gives for how many seconds it is to wait, None if it is refused."""
+        now = time.monotonic()
+        refusal = self._quotas.admit(host, protocol.listener, now)
         if refusal is None:
-            self._protocols.add(protocol)
-            return True
+            pause = self._quotas.pause(protocol.listener, now)
+            if pause is not None:
+                self._protocols.add(protocol)
+                return pause
+            self._quotas.release(host, protocol.listener)
+            refusal = Refusal("max.connection.creation.rate is exceeded", 0.0)
         # A client that tries again and again must not fill the log.
         reason = refusal.reason
         self._refused.say(reason, f"refusing a connection from {host}: {reason}", time.monotonic())
@@ -175,7 +180,11 @@ class SocketServer:
             self._loop.call_later(refusal.delay, protocol.abort)
         else:
             protocol.abort()
-        return False
+        return None
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call it after a time."""
+        self._loop.call_later(seconds, call)
 
     def await_login(self, protocol: _ConnectionProtocol) -> None:
         """See to it that an admitted connection authenticates in time, and that there are not too many of its kind."""
@@ -247,7 +256,8 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         peer = transport.get_extra_info("peername")
         host = peer[0] if peer else "unknown"
-        if not self._server.admit(self, host):
+        pause = self._server.admit(self, host)
+        if pause is None:
             transport.pause_reading()
             return
         self._host = host
@@ -257,7 +267,28 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
         )
         if not self._connection.info.is_authenticated:
             self._server.await_login(self)
+        if pause > 0:
+            self._wait_for_its_turn(pause)
         self._server.keep_time()
+
+    def _wait_for_its_turn(self, seconds: float) -> None:
+        """Work on nothing that the client sends, its handshake included, for a time."""
+        connection, transport = self._connection, self._transport
+        assert connection is not None
+        connection.mute()
+        if self._is_secured:
+            cast("TlsTransport", transport).hold()
+
+        def go_on() -> None:
+            if connection.closed:
+                return
+            self._server.core.channel.instant = read_clocks()
+            if self._is_secured:
+                cast("TlsTransport", transport).let_go()
+            connection.unmute()
+            self._server.after_work()
+
+        self._server.call_later(seconds, go_on)
 
     @property
     def is_authenticated(self) -> bool:

@@ -113,6 +113,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         self._is_computing = False
         self._is_closed = False
         self._is_paused = False
+        self._is_held = False
         self._handshake_bytes = 0
 
     # -- below: the socket's protocol ---------------------------------------------------------------------------------
@@ -137,7 +138,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         self._handshake_bytes += nbytes
         if self._handshake_bytes > _MOST_HANDSHAKE_BYTES:
             self._fail(f"it has sent {self._handshake_bytes} bytes, and its handshake is not done")
-        else:
+        elif not self._is_held:
             self._shake()
 
     def eof_received(self) -> bool | None:
@@ -159,6 +160,16 @@ class TlsTransport(asyncio.BufferedProtocol):
         """See asyncio.BaseProtocol."""
         self._is_closed = True
         self._inner.connection_lost(exc)
+
+    def hold(self) -> None:
+        """Begin no handshake until `let_go`."""
+        self._is_held = True
+
+    def let_go(self) -> None:
+        """Begin with what has come so far."""
+        self._is_held = False
+        if self._handshake_bytes and not self._is_closed:
+            self._shake()
 
     # -- the handshake ------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from barnabas.broker.config import BrokerConfig, Listener
     from barnabas.broker.instant import Instant
     from barnabas.broker.listener_config import ListenerConfig
+    from barnabas.broker.security.certificate_identity import CertificateIdentity
+    from barnabas.broker.security.jwks import JwksEndpoints
     from barnabas.broker.security.sasl_listener import SaslListener
     from barnabas.broker.security.scram_sasl_server import FindUser
     from barnabas.broker.security.server_ssl_context import Stamp
@@ -29,7 +32,8 @@ _LOOK_INTERVAL = 5.0
 class ListenerSecurity:
     """One listener. Raises `ConfigError` when its settings cannot be used; the message names the listener.
 
-    `find_scram_user(mechanism)` gives what looks users up; `warn` gets a line for what an operator should think about.
+    `find_scram_user(mechanism)` gives what looks users up; `warn` gets a line for what an operator should think about;
+    keys of tokens come from `endpoints`.
     """
 
     def __init__(
@@ -38,6 +42,7 @@ class ListenerSecurity:
         listener: Listener,
         find_scram_user: Callable[[str], FindUser],
         warn: Callable[[str], None],
+        endpoints: JwksEndpoints,
     ) -> None:
         self.name = listener.name
         self.protocol = listener.protocol
@@ -47,6 +52,8 @@ class ListenerSecurity:
         self.sasl: SaslListener | None = None
         self._find_scram_user = find_scram_user
         self._warn = warn
+        self._endpoints = endpoints
+        self._identity: CertificateIdentity | None = None
         self._stamps: tuple[Stamp, ...] = ()
         self._sasl_settings: object = None
         self.reload(config)
@@ -65,11 +72,20 @@ class ListenerSecurity:
         self._mapper = mapper
 
     def _load_stores(self, settings: ListenerConfig) -> None:
-        from barnabas.broker.security.server_ssl_context import create_server_ssl_context, stamps_of_stores
+        from barnabas.broker.security.certificate_identity import identity_of
+        from barnabas.broker.security.server_ssl_context import (
+            create_server_ssl_context,
+            server_key_store,
+            stamps_of_stores,
+        )
 
         # Before they are read: what is replaced meanwhile is read once more.
         self._stamps = stamps_of_stores(settings)
-        self.ssl_context = create_server_ssl_context(settings)
+        store = server_key_store(settings)
+        context, identity = create_server_ssl_context(settings, store), identity_of(store)
+        if self._identity is not None:
+            identity.check_replaces(self._identity, settings)
+        self.ssl_context, self._identity = context, identity
 
     def _load_mechanisms(self, config: BrokerConfig) -> None:
         from barnabas.broker.security.sasl_listener import SaslListener, sasl_settings
@@ -77,8 +93,14 @@ class ListenerSecurity:
         # What is as it was stays: keys of tokens are not fetched for it again.
         wanted = sasl_settings(config, self.name)
         if wanted != self._sasl_settings:
-            self.sasl = SaslListener(config, self.name, self._find_scram_user, self._warn)
+            self.sasl = SaslListener(config, self.name, self._find_scram_user, self._warn, self._endpoints)
             self._sasl_settings = wanted
+
+    def check(self, config: BrokerConfig) -> None:
+        """Raise `ConfigError` when `reload` with these settings would."""
+        candidate = copy.copy(self)
+        candidate._warn = lambda line: None
+        candidate.reload(config)
 
     def reload_changed_files(self, config: BrokerConfig) -> bool:
         """Whether files of the stores were replaced, and are now in force. Raises `ConfigError`, once for a change."""
@@ -109,17 +131,23 @@ class ListenerSecurities:
         warn: Callable[[str], None],
     ) -> None:
         self._config = config
-        self._find_scram_user = find_scram_user
         self._storage = storage
         self._warn = warn
-        self.by_listener = {one.name: ListenerSecurity(config, one, find_scram_user, warn) for one in config.listeners}
+        from barnabas.broker.security.jwks import JwksEndpoints
+
+        self._endpoints = JwksEndpoints()
+        self.by_listener = {
+            one.name: ListenerSecurity(config, one, find_scram_user, warn, self._endpoints) for one in config.listeners
+        }
+        # From here on this runs on the loop, which does not wait for other machines.
+        self._endpoints.waits = False
         self._next_look = 0.0 if any(one.uses_tls for one in self.by_listener.values()) else inf
         self._is_looking = False
 
     def check(self, config: BrokerConfig) -> None:
         """Raise `ConfigError` when these settings could not be used."""
-        for listener in config.listeners:
-            ListenerSecurity(config, listener, self._find_scram_user, lambda line: None)
+        for security in self.by_listener.values():
+            security.check(config)
 
     def settings_changed(self) -> None:
         """Take over settings that have changed; a listener whose stores cannot be used goes on with those it has."""

@@ -14,6 +14,7 @@ from barnabas.network.security.jaas_config import parse_jaas_config
 if TYPE_CHECKING:
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.listener_config import ListenerConfig
+    from barnabas.broker.security.jwks import JwksEndpoints
     from barnabas.broker.security.scram_sasl_server import FindUser
     from barnabas.network.security.jaas_config import LoginModule
 
@@ -46,7 +47,8 @@ class SaslMechanism:
 class SaslListener:
     """What a listener with SASL offers.
 
-    `find_scram_user(mechanism)` gives what looks users up. Raises `ConfigError` for settings that cannot be used.
+    `find_scram_user(mechanism)` gives what looks users up, `endpoints` the keys of tokens. Raises `ConfigError` for
+    settings that cannot be used.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class SaslListener:
         listener: str,
         find_scram_user: Callable[[str], FindUser],
         warn: Callable[[str], None],
+        endpoints: JwksEndpoints,
     ) -> None:
         settings = config.listener_config(listener)
         names = [name.upper() for name in settings.get_list("sasl.enabled.mechanisms")]
@@ -66,6 +69,7 @@ class SaslListener:
         unknown = [name for name in names if name not in _MODULES]
         if unknown or not names:
             raise ConfigError(f"sasl.enabled.mechanisms={','.join(names)}: there are {', '.join(_MODULES)}")
+        self._endpoints = endpoints
         self.max_receive_size = settings.get_int("sasl.server.max.receive.size")
         self.failure_delay = settings.get_seconds("connection.failed.authentication.delay.ms")
         self.mechanisms: dict[str, SaslMechanism] = {}
@@ -84,7 +88,7 @@ class SaslListener:
         module = _login_module(own, name)
         handler = own[_HANDLER]
         if name == "OAUTHBEARER":
-            return _oauth_bearer(own, module, handler, warn)
+            return _oauth_bearer(own, module, handler, warn, self._endpoints)
         if handler is not None:
             raise ConfigError(f"{_HANDLER}={handler!r} is not supported for {name}: a Java class")
         if name == "PLAIN":
@@ -125,7 +129,11 @@ def _passwords(module: LoginModule) -> dict[str, str]:
 
 
 def _oauth_bearer(
-    own: ListenerConfig, module: LoginModule | None, handler: object, warn: Callable[[str], None]
+    own: ListenerConfig,
+    module: LoginModule | None,
+    handler: object,
+    warn: Callable[[str], None],
+    endpoints: JwksEndpoints,
 ) -> NewServer:
     from barnabas.broker.security.broker_jwt_validator import Expectations, JwtVerifier, unsecured
     from barnabas.broker.security.oauth_bearer_sasl_server import OAuthBearerSaslServer
@@ -149,12 +157,12 @@ def _oauth_bearer(
             "OAUTHBEARER needs sasl.oauthbearer.jwks.endpoint.url, the keys that tokens are signed with; for tokens "
             f"without a signature, in development, set {_HANDLER}={_UNSECURED}"
         )
-    from barnabas.broker.security.jwks import Patience, find_keys
+    from barnabas.broker.security.jwks import Patience
 
     patience = Patience(
         own.get_seconds("sasl.oauthbearer.jwks.endpoint.refresh.ms"),
         own.get_seconds("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"),
         own.get_seconds("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"),
     )
-    verifier = JwtVerifier(find_keys(url, patience, warn), expected)
+    verifier = JwtVerifier(endpoints.find_keys(url, patience, warn), expected)
     return lambda: OAuthBearerSaslServer(verifier)

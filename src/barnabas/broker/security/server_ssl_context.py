@@ -7,7 +7,7 @@ import ssl
 
 from barnabas.config.config import Config
 from barnabas.errors import ConfigError
-from barnabas.network.security.key_stores import key_store
+from barnabas.network.security.key_stores import KeyStore, key_store
 from barnabas.network.security.ssl_factory import set_cipher_suites, set_key, set_trust, set_versions
 
 _VERIFY = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -19,10 +19,10 @@ _FILES = ("ssl.keystore.location", "ssl.truststore.location")
 Stamp = tuple[int, int, int] | None
 
 
-def create_server_ssl_context(config: Config) -> ssl.SSLContext:
+def create_server_ssl_context(config: Config, store: KeyStore) -> ssl.SSLContext:
     """Return the context of a listener.
 
-    Raises `ConfigError` when there is no key store, the settings contradict each other, or a file cannot be used.
+    Raises `ConfigError` when the settings contradict each other, or a file cannot be used.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
@@ -38,11 +38,16 @@ def create_server_ssl_context(config: Config) -> ssl.SSLContext:
         # A resumed session would bring back a certificate that has not been verified since.
         context.num_tickets = 0
         context.options |= ssl.OP_NO_TICKET
+    set_key(context, store)
+    return context
+
+
+def server_key_store(config: Config) -> KeyStore:
+    """Return the private key and certificate of a listener. Raises `ConfigError` when there are none."""
     store = key_store(config)
     if store is None:
         raise ConfigError("TLS needs the broker's private key and certificate: set ssl.keystore.location")
-    set_key(context, store)
-    return context
+    return store
 
 
 def stamps_of_stores(config: Config) -> tuple[Stamp, ...]:

@@ -83,3 +83,46 @@ def test_overrides_that_make_no_sense(text: str) -> None:
 
 def test_overrides_with_addresses_of_both_kinds() -> None:
     assert parse_limits("127.0.0.1:1,[::1]:2") == {"127.0.0.1": 1, "::1": 2}
+
+
+def pauses(limits: Limits, times: int, now: float = 0.0, listener: str = "PLAINTEXT") -> list[float | None]:
+    return [limits.quotas.pause(listener, now) for _ in range(times)]
+
+
+WINDOW = {"quota.window.num": 2, "quota.window.size.seconds": 1}
+
+
+class TestHowFastAllMayCome:
+    def test_beyond_the_rate_they_wait_and_then_they_are_refused(self) -> None:
+        limits = Limits({"max.connection.creation.rate": 5, **WINDOW})
+        found = pauses(limits, 200)
+        assert found[:5] == [0.0] * 5
+        waits = [wait for wait in found[5:] if wait is not None]
+        assert waits == sorted(waits)
+        assert 0 < waits[0] <= 0.3
+        assert 25 < waits[-1] <= 30
+        assert len(waits) == pytest.approx(150, abs=10)
+        assert found[-1] is None
+        # Who was refused has taken nothing of the rate.
+        assert limits.quotas.pause("PLAINTEXT", 100.0) == 0.0
+
+    def test_a_listener_has_its_own_and_that_of_brokers_no_other(self) -> None:
+        limits = Limits(
+            {
+                "listeners": "PUBLIC://127.0.0.1:0,INTERNAL://127.0.0.1:0,OTHER://127.0.0.1:0",
+                "listener.security.protocol.map": "PUBLIC:PLAINTEXT,INTERNAL:PLAINTEXT,OTHER:PLAINTEXT",
+                "inter.broker.listener.name": "INTERNAL",
+                "listener.name.public.max.connection.creation.rate": 2,
+                "max.connection.creation.rate": 4,
+                **WINDOW,
+            }
+        )
+        assert pauses(limits, 50, listener="INTERNAL") == [0.0] * 50
+        assert [wait == 0.0 for wait in pauses(limits, 3, listener="PUBLIC")] == [True, True, False]
+        assert [wait == 0.0 for wait in pauses(limits, 2, listener="OTHER")] == [True, False]
+
+    def test_it_may_change_while_the_broker_runs(self) -> None:
+        limits = Limits(WINDOW)
+        assert pauses(limits, 1000) == [0.0] * 1000
+        limits.config.apply_dynamic({"max.connection.creation.rate": "1"}, {})
+        assert [wait == 0.0 for wait in pauses(limits, 2)] == [True, False]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import ssl
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from barnabas.broker.config import BrokerConfig
 from barnabas.broker.instant import Instant
 from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
 from barnabas.broker.metadata.memory_store import MemoryStore
+from barnabas.broker.security.certificate_authority import CertificateAuthority
 from barnabas.broker.security.listener_security import ANONYMOUS, ListenerSecurities
 from barnabas.broker.security.scram_users import ScramUsers
 from barnabas.broker.storage_threads import InlineStorage
@@ -187,7 +190,9 @@ def test_files_are_looked_at_every_few_seconds(certificates: Certificates, tmp_p
     new, said = Certificates.make(tmp_path / "new"), list[str]()
     path = tmp_path / "broker.pem"
     path.write_bytes(certificates.broker.read_bytes())
-    securities = securities_of(config_of(certificates, ssl_keystore_location=str(path)), said)
+    securities = securities_of(
+        config_of(certificates, ssl_keystore_location=str(path), ssl_allow_dn_changes="true"), said
+    )
     security, now = securities.by_listener["SSL"], 100.0
 
     def look() -> list[str]:
@@ -214,3 +219,49 @@ def test_files_are_looked_at_every_few_seconds(certificates: Certificates, tmp_p
 
 def test_plain_listeners_need_no_look() -> None:
     assert securities_of(BrokerConfig()).next_deadline() == float("inf")
+
+
+class TestWhoMayFollow:
+    """A key store that replaces another says that it is the same broker (KIP-978)."""
+
+    NOW = datetime.now(UTC)
+
+    def follow(self, tmp_path: Path, first: list[str], second: list[str], **settings: str) -> str:
+        """What the operator is told when the second certificate has replaced the first."""
+        authority, path, said = CertificateAuthority.make(self.NOW), tmp_path / "broker.pem", list[str]()
+        path.write_bytes(authority.issue(first, self.NOW))
+        config = BrokerConfig({"listeners": "SSL://localhost:0", "ssl.keystore.location": str(path), **settings})
+        securities = securities_of(config, said)
+        before = securities.by_listener["SSL"].ssl_context
+        path.write_bytes(authority.issue(second, self.NOW))
+        securities.tick(Instant(100.0, 0))
+        assert ("goes on" in said[0]) == (securities.by_listener["SSL"].ssl_context is before)
+        return said[0]
+
+    def test_the_same_names_in_any_order_and_more_of_them(self, tmp_path: Path) -> None:
+        first = ["a.example.org", "b.example.org", "10.0.0.1", "::1"]
+        second = ["a.example.org", "::1", "10.0.0.1", "b.example.org", "c.example.org"]
+        assert "new certificates" in self.follow(tmp_path, first, second)
+
+    def test_another_subject_only_where_that_is_allowed(self, tmp_path: Path) -> None:
+        names = ["a.example.org", "b.example.org"], ["b.example.org", "a.example.org"]
+        told = self.follow(tmp_path, *names)
+        assert "DistinguishedName does not match: existing={DN=CN=a.example.org}, new={DN=CN=b.example.org}" in told
+        assert "new certificates" in self.follow(tmp_path, *names, **{"ssl.allow.dn.changes": "true"})
+
+    def test_fewer_names_only_where_that_is_allowed(self, tmp_path: Path) -> None:
+        names = ["a.example.org", "10.0.0.1"], ["a.example.org"]
+        assert "SubjectAltNames do not match: the new certificate lacks IP:10.0.0.1" in self.follow(tmp_path, *names)
+        allowed = {"listener.name.ssl.ssl.allow.san.changes": "true"}
+        assert "new certificates" in self.follow(tmp_path, *names, **allowed)
+
+    def test_an_operator_who_sets_it_is_told_at_once(self, tmp_path: Path) -> None:
+        authority = CertificateAuthority.make(self.NOW)
+        for name in ("a", "b"):
+            (tmp_path / name).write_bytes(authority.issue([f"{name}.example.org"], self.NOW))
+        config = BrokerConfig({"listeners": "SSL://localhost:0", "ssl.keystore.location": str(tmp_path / "a")})
+        securities = securities_of(config)
+        candidate = copy.copy(config)
+        candidate.apply_dynamic({}, {"listener.name.ssl.ssl.keystore.location": str(tmp_path / "b")})
+        with pytest.raises(ConfigError, match="DistinguishedName does not match"):
+            securities.check(candidate)

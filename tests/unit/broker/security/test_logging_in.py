@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from barnabas.broker.config import BrokerConfig
+from barnabas.broker.security.jwks import JwksEndpoints
 from barnabas.broker.security.sasl_listener import SaslListener
 from barnabas.errors import ConfigError
 from barnabas.network.security import scram
@@ -557,7 +558,9 @@ class TestSignedTokens:
 def test_what_cannot_be_offered_keeps_the_broker_from_starting(change: dict[str, str | None], says: str) -> None:
     settings = {name: value for name, value in {**SETTINGS, **change}.items() if value is not None}
     with pytest.raises(ConfigError, match=says) as caught:
-        SaslListener(BrokerConfig(settings), "SASL", lambda mechanism: lambda name, is_token: None, lambda line: None)
+        SaslListener(
+            BrokerConfig(settings), "SASL", lambda mechanism: lambda name, is_token: None, print, JwksEndpoints()
+        )
     assert "secret" not in str(caught.value).replace("[hidden]", "")
 
 
