@@ -1,4 +1,4 @@
-"""A cluster of Apache Kafka's brokers and ours under Apache Kafka's controllers (KRaft)."""
+"""A cluster of Apache Kafka's brokers and ours, under controllers of Apache Kafka's and ours (KRaft)."""
 
 from __future__ import annotations
 
@@ -38,14 +38,20 @@ _SETTINGS = {
 FIRST_CONTROLLER = 100
 
 
-class BarnabasBroker:
-    """One of our brokers, as a process, with the methods of `ApacheKafka`."""
+CLUSTER_ID = "YmFybmFiYXMtcGVlci0wMQ"
+_COMMAND = (sys.executable, "-m", "barnabas.cli.main")
 
-    def __init__(self) -> None:
+
+class BarnabasBroker:
+    """One of our nodes, as a process, with the methods of `ApacheKafka`; a controller is formatted at first."""
+
+    def __init__(self, format_options: Sequence[str] = ()) -> None:
+        self._format_options = format_options
         self.port = free_port()
         self.folder = Path(tempfile.mkdtemp(prefix="barnabas-member-"))
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
         self.settings: dict[str, str] = {}
+        self._began = 0
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -65,17 +71,28 @@ class BarnabasBroker:
 
     def start(self) -> Self:
         """Run, and return when clients are sent there."""
+        self.launch()
+        return self.wait_until_open()
+
+    def launch(self) -> None:
+        """Run."""
         properties = self.folder / "server.properties"
         own = {"listeners": f"PLAINTEXT://127.0.0.1:{self.port}", "log.dirs": str(self.data)}
         lines = [f"{name}={value}\n" for name, value in {**own, **self.settings}.items()]
         properties.write_text("".join(lines), encoding="utf-8")
-        command = [sys.executable, "-m", "barnabas.cli.main", "up", "--config", str(properties)]
+        if "controller" in self.settings.get("process.roles", "") and not self.data.exists():
+            subprocess.run(
+                [*_COMMAND, "format", "-t", CLUSTER_ID, "-c", str(properties), *self._format_options], check=True
+            )
         with (self.folder / "barnabas.log").open("ab") as log:
-            began = log.tell()
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+            self._began = log.tell()
+            self._process = subprocess.Popen([*_COMMAND, "up", "--config", str(properties)], stdout=log, stderr=log)
+
+    def wait_until_open(self) -> Self:
+        """Return when it says that it listens."""
         deadline = time.monotonic() + 60
-        while b"listening on" not in (self.folder / "barnabas.log").read_bytes()[began:]:
-            if self._process.poll() is not None or time.monotonic() > deadline:
+        while b"listening on" not in (self.folder / "barnabas.log").read_bytes()[self._began :]:
+            if self._process is None or self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"barnabas did not start: {self.log[-3000:]}")
             time.sleep(0.02)
         return self
@@ -104,6 +121,7 @@ class MixedCluster:
 
     `inner` names a listener that every broker has beside PLAINTEXT, for the other brokers; what it is secured by is in
     `settings`. `format_options` go to the tool that formats the controllers' storage.
+    Controllers are 100, 101, ...: first those of Apache Kafka's, then `our_controllers`.
     """
 
     def __init__(
@@ -115,18 +133,24 @@ class MixedCluster:
         *,
         inner: str | None = None,
         format_options: Sequence[str] = (),
+        our_controllers: int = 0,
     ) -> None:
-        self.controllers = {
-            FIRST_CONTROLLER + n: ApacheKafka(heap="192m", format_options=format_options) for n in range(controllers)
+        last = FIRST_CONTROLLER + controllers
+        java = range(FIRST_CONTROLLER, last)
+        self.controllers: dict[int, ApacheKafka | BarnabasBroker] = {
+            **{number: ApacheKafka(heap="192m", format_options=format_options) for number in java},
+            **{number: BarnabasBroker(format_options) for number in range(last, last + our_controllers)},
         }
         self.theirs = {number: ApacheKafka(heap="256m") for number in range(1, theirs + 1)}
         self.ours = {number: BarnabasBroker() for number in range(theirs + 1, theirs + ours + 1)}
         self.brokers: dict[int, ApacheKafka | BarnabasBroker] = {**self.theirs, **self.ours}
-        voters = ",".join(f"{number}@localhost:{node.controller_port}" for number, node in self.controllers.items())
+        for node in self.controllers.values():
+            # The port that is waited for; a controller has no other.
+            node.port = node.controller_port if isinstance(node, ApacheKafka) else node.port
+        voters = ",".join(f"{number}@localhost:{node.port}" for number, node in self.controllers.items())
         common = {**_SETTINGS, **(settings or {}), "controller.quorum.voters": voters}
         for number, node in self.controllers.items():
-            node.port = node.controller_port
-            listener = f"CONTROLLER://localhost:{node.controller_port}"
+            listener = f"CONTROLLER://localhost:{node.port}"
             own = {"process.roles": "controller", "node.id": str(number), "listeners": listener}
             node.settings.update({**common, **own})
         for number, broker in self.brokers.items():
@@ -143,9 +167,9 @@ class MixedCluster:
         return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
 
     def __enter__(self) -> Self:
-        java = [*self.controllers.values(), *self.theirs.values()]
-        with ThreadPoolExecutor(len(java)) as threads:
-            list(threads.map(ApacheKafka.start, java))
+        nodes = [*self.controllers.values(), *self.theirs.values()]
+        with ThreadPoolExecutor(len(nodes)) as threads:
+            list(threads.map(lambda node: node.start(), nodes))
         for broker in self.ours.values():
             broker.start()
         return self

@@ -26,6 +26,8 @@ _LOG_MANAGER_SETTINGS = (
     "log.retention.check.interval.ms",
     "producer.id.expiration.ms",
 )
+#: The roles of a node (`process.roles`).
+BROKER, CONTROLLER = "broker", "controller"
 _LOOPBACK_NAMES = ("localhost", "ip6-localhost")
 
 
@@ -64,26 +66,41 @@ class ZooKeeperConnect(NamedTuple):
 class BrokerConfig(Config):
     """`Config` of the section "broker", with what has to be computed from several settings.
 
-    Raises `ConfigError`: as `Config` does, and for combinations that cannot be served.
+    A node with both roles has two of these: each says what one of the roles goes by, `listeners` are its own. `role` is
+    "broker" unless the node is a controller only. `is_formatted`: the data directory was formatted for a quorum.
 
+    Raises `ConfigError`: as `Config` does, and for combinations that cannot be served.
     """
 
     __slots__ = (
         "_overrides",
+        "_properties",
         "_topic_defaults",
         "advertised",
         "dynamic",
         "dynamic_default",
         "inter_broker_listener",
+        "is_formatted",
         "listeners",
         "node_id",
+        "role",
     )
 
-    def __init__(self, properties: Mapping[str, Any] | None = None, keywords: Mapping[str, Any] | None = None) -> None:
-        own, prefixed = taken_out(properties or {})
+    def __init__(
+        self,
+        properties: Mapping[str, Any] | None = None,
+        keywords: Mapping[str, Any] | None = None,
+        *,
+        role: str | None = None,
+        is_formatted: bool = False,
+    ) -> None:
+        self._properties = dict(properties or {})
+        own, prefixed = taken_out(self._properties)
         super().__init__("broker", own, keywords)
         self._share_id()
         self.node_id = self.get_int("node.id")
+        self.role = role or (BROKER if BROKER in self.get_list("process.roles") else CONTROLLER)
+        self.is_formatted = is_formatted
         self.listeners = self._listeners()
         self.advertised = self._advertised()
         #: The name of the listener through which brokers reach each other.
@@ -168,14 +185,18 @@ class BrokerConfig(Config):
                 f"zookeeper.connect={self['zookeeper.connect']} has no effect: this broker keeps its metadata itself. "
                 "Set inter.broker.protocol.version=3.9 as well to join the cluster whose metadata are in that ZooKeeper"
             )
-        roles = self.get_list("process.roles")
-        if "broker" not in roles:
-            raise ConfigError(f"process.roles={','.join(roles)}: only nodes with the role broker can be run")
-        if "controller" not in roles:
+        if self.is_controller:
+            self._check_quorum()
+        elif self._names_other_controllers() and not self.is_given("process.roles"):
+            names = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
+            name = next(name for name in names if self[name])
+            raise ConfigError(
+                f"{name}={','.join(map(str, self[name]))} names a quorum of other controllers: set "
+                "process.roles=broker to join it as a broker, or process.roles=controller to be one of them; remove it "
+                "to run this broker on its own"
+            )
+        if self.is_member and self.role == BROKER:
             self._check_member()
-            return
-        self._check_quorum("controller.quorum.voters")
-        self._check_quorum("controller.quorum.bootstrap.servers")
 
     def _check_zookeeper(self, zookeeper: ZooKeeperConnect) -> None:
         if not zookeeper.servers:
@@ -228,8 +249,31 @@ class BrokerConfig(Config):
 
     @property
     def is_member(self) -> bool:
-        """Whether the controllers of the broker are other nodes."""
-        return self.zookeeper is not None or "controller" not in self.get_list("process.roles")
+        """Whether the broker goes by what controllers of a cluster decide, which may be in the same process."""
+        return self.zookeeper is not None or CONTROLLER not in self.get_list("process.roles") or self.is_controller
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether the node has a controller: a replica of the quorum's log.
+
+        A node with both roles that names no other controller, in a directory that was not formatted, has none: it is a
+        broker that keeps its metadata itself.
+        """
+        roles = self.get_list("process.roles")
+        if CONTROLLER not in roles or not self.is_given("process.roles"):
+            return False
+        return BROKER not in roles or self.is_formatted or self._names_other_controllers()
+
+    def of_controller(self) -> BrokerConfig:
+        """Return what the controller of the same node goes by."""
+        if self.role == CONTROLLER:
+            return self
+        return BrokerConfig(self._properties, role=CONTROLLER, is_formatted=self.is_formatted)
+
+    @property
+    def metadata_directory(self) -> str | None:
+        """Where the quorum's log lies: metadata.log.dir, or the first of the data directories."""
+        return self["metadata.log.dir"] or self.data_directory
 
     @property
     def zookeeper(self) -> ZooKeeperConnect | None:
@@ -249,48 +293,91 @@ class BrokerConfig(Config):
     @property
     def controllers(self) -> list[tuple[str, int]]:
         """Where controllers are reached, as `controller.quorum.bootstrap.servers` or `.voters` says."""
-        voters = [node.partition("@")[2] for node in self["controller.quorum.voters"] or []]
-        return [parse_address(str(node)) for node in self["controller.quorum.bootstrap.servers"] or voters]
+        servers = [parse_address(str(node)) for node in self["controller.quorum.bootstrap.servers"] or []]
+        return servers or list(self.voters.values())
+
+    @property
+    def voters(self) -> dict[int, tuple[str, int]]:
+        """The static voters by their ids (`controller.quorum.voters`); none where the quorum is dynamic (KIP-853)."""
+        found = {}
+        for text in self["controller.quorum.voters"] or []:
+            voter, at, address = str(text).partition("@")
+            if not at or not voter.strip().isdecimal():
+                raise ConfigError(f"controller.quorum.voters holds {text!r}; it must be ID@HOST:PORT, as 1@host:9093")
+            found[int(voter)] = parse_address(address)
+        return found
+
+    def _names_other_controllers(self) -> bool:
+        # One bootstrap server may be this node: Apache Kafka's own file for a single node has it.
+        servers = self["controller.quorum.bootstrap.servers"] or []
+        return len(servers) > 1 or any(voter != self.node_id for voter in self.voters)
+
+    def _check_quorum(self) -> None:
+        voters, roles = self.voters, ",".join(self.get_list("process.roles"))
+        if not self.controller_listener_names:
+            raise ConfigError(f"process.roles={roles} needs controller.listener.names: set it to CONTROLLER")
+        if not self.controllers:
+            raise ConfigError(
+                f"process.roles={roles} needs the quorum: name it in controller.quorum.bootstrap.servers, or with "
+                f"static voters in controller.quorum.voters, as {self.node_id}@127.0.0.1:9093"
+            )
+        if voters and self.node_id not in voters:
+            raise ConfigError(
+                f"node.id={self.node_id} is none of controller.quorum.voters={','.join(map(str, voters))}: a node "
+                "with the role controller is a voter, or the quorum is named in controller.quorum.bootstrap.servers"
+            )
+        if self.role == CONTROLLER:
+            first = self.controller_listener_names[0]
+            if first not in {listener.name for listener in self.listeners}:
+                raise ConfigError(f"controller.listener.names={first} is not among the listeners")
+            self._check_mechanisms()
 
     def of_internal_topic(self, name: str, in_cluster: int) -> int:
         """Return how often an internal topic is replicated, or has to be: in a cluster Kafka's default, else 1."""
         return self.get_int(name) if self.is_given(name) or not self.is_member else in_cluster
 
-    def _check_quorum(self, name: str) -> None:
-        """Refuse a quorum of other nodes: this broker keeps its metadata itself, and would not join them."""
-        nodes = self[name] or []
-        others = [node for node in nodes if node.partition("@")[0] != str(self.node_id)] if "voters" in name else nodes
-        if len(others) > (0 if "voters" in name else 1):
-            raise ConfigError(
-                f"{name}={','.join(nodes)} names a quorum of other controllers, which is not supported yet: "
-                "set process.roles=broker to join it as a broker, or remove it to run this broker on its own"
-            )
+    @property
+    def controller_listener_names(self) -> list[str]:
+        """The names of the controllers' listeners; the first is the one at which controllers reach each other."""
+        return [str(name).upper() for name in self["controller.listener.names"] or []]
 
     def _listeners(self) -> tuple[Listener, ...]:
-        controllers = self["controller.listener.names"] or []
+        controllers = self.controller_listener_names
         protocols = self._protocols()
         found = [parse_listener(text) for text in self.get_list("listeners")]
         names = [listener.name for listener in found]
         if len(set(names)) != len(names):
             raise ConfigError(f"listeners={','.join(map(str, self['listeners']))}: each name may stand there once")
+        served = []
         for listener in found:
             protocol = protocols.get(listener.name)
-            if protocol is None and listener.name not in controllers:
+            is_own = (listener.name in controllers) == (self.role == CONTROLLER)
+            if (
+                protocol is None
+                and listener.name in controllers
+                and not self.is_given("listener.security.protocol.map")
+            ):
+                protocol = "PLAINTEXT"
+            if protocol is None and (is_own or listener.name not in controllers):
                 raise ConfigError(
                     f"listener {listener.name} has no security protocol: add {listener.name}:PLAINTEXT to "
                     "listener.security.protocol.map"
                 )
-        served = tuple(
-            listener._replace(protocol=protocols[listener.name])
-            for listener in found
-            if listener.name not in controllers
-        )
+            if is_own:
+                served.append(listener._replace(protocol=str(protocol)))
+        if not served and self.role == CONTROLLER:
+            raise ConfigError(
+                f"process.roles={','.join(self.get_list('process.roles'))}: listeners has none for controllers: add "
+                "CONTROLLER://127.0.0.1:9093, and controller.listener.names=CONTROLLER"
+            )
         if not served:
             raise ConfigError("listeners has none for clients: add PLAINTEXT://127.0.0.1:9092")
-        return served
+        return tuple(served)
 
     def _inter_broker_listener(self) -> str:
         name, protocol = self["inter.broker.listener.name"], self.get_str("security.inter.broker.protocol")
+        if self.role == CONTROLLER:
+            return self.listeners[0].name
         if name is None:
             of_protocol = [listener.name for listener in self.listeners if listener.protocol == protocol]
             if protocol in of_protocol:
@@ -308,10 +395,9 @@ class BrokerConfig(Config):
         return str(name).upper()
 
     def _listener_overrides(self, prefixed: Mapping[str, Any]) -> list[Override]:
-        controllers = [str(name).upper() for name in self["controller.listener.names"] or []]
-        names = [*(listener.name for listener in self.listeners), *controllers]
+        names = [*(listener.name for listener in self.listeners), *self.controller_listener_names]
         overrides, others = parse_overrides(prefixed, names)
-        if others:
+        if others and self.role == BROKER:
             _warn(f"{', '.join(others)}: no listener for clients or controllers has that name")
         return overrides
 
@@ -328,9 +414,13 @@ class BrokerConfig(Config):
         return found
 
     def _advertised(self) -> dict[str, Listener]:
-        given = self["advertised.listeners"] or []
-        controllers = self["controller.listener.names"] or []
-        found = {listener.name: listener for listener in map(parse_listener, given) if listener.name not in controllers}
+        given, controllers = self["advertised.listeners"] or [], self.controller_listener_names
+        is_controller = self.role == CONTROLLER
+        found = {
+            listener.name: listener
+            for listener in map(parse_listener, given)
+            if (listener.name in controllers) == is_controller
+        }
         unknown = [name for name in found if name not in {listener.name for listener in self.listeners}]
         if unknown:
             raise ConfigError(

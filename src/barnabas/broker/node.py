@@ -17,6 +17,7 @@ from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.loggers import Loggers
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, ClusterMetadata
 from barnabas.broker.metadata.metadata_cache import ImageView, SoleBroker
+from barnabas.broker.node_apis import BrokerApis
 from barnabas.broker.replica_manager import ReplicaManager
 from barnabas.broker.request_dispatcher import RequestDispatcher
 from barnabas.broker.request_log import RequestLog
@@ -101,8 +102,7 @@ class BrokerNode:
             for path in directories
         ]
         self.logs: Logs = managers[0] if len(managers) == 1 else LogDirectories(managers)
-        self.core = RequestDispatcher(self.state, warn)
-        self.core.cluster = member
+        self.core = RequestDispatcher(self.state, warn, BrokerApis(self.state, member))
         self.request_log = RequestLog(warn)
         self._authorization = self._make_authorization()
         self.scram_users = ScramUsers(self.metadata)

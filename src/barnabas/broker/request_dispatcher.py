@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
 from barnabas.broker.client_quota_manager import REQUEST
-from barnabas.broker.coordinator.committed_answers import with_commits
-from barnabas.broker.handlers.registry import SERVED, handler_for, shortcut_for
 from barnabas.broker.network.request_channel import RequestChannel
+from barnabas.broker.node_apis import BrokerApis
 from barnabas.broker.piecewise import PiecewiseResponse
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.broker.request import Request, ServedApi
@@ -21,9 +20,10 @@ from barnabas.protocol.plan import plan_of
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
-    from barnabas.broker.handlers.registry import ClusterHandlers, Shortcut
+    from barnabas.broker.handlers.registry import Shortcut
     from barnabas.broker.instant import Instant
     from barnabas.broker.network.client_connection import ClientConnection
+    from barnabas.broker.node_apis import NodeApis
     from barnabas.broker.request import RequestObserver, ShortcutObserver
     from barnabas.protocol.message import Message
 
@@ -53,14 +53,13 @@ class RequestDispatcher:
     no observer wants to know of requests, or only an observer that is the `shortcut_observer`, too.
     """
 
-    def __init__(self, state: BrokerState, warn: Callable[[str], None]):
+    def __init__(self, state: BrokerState, warn: Callable[[str], None], apis: NodeApis | None = None):
         self.state = state
+        self._node_apis = apis or BrokerApis(state)
         self.warn = warn
         self.channel = RequestChannel(state, warn, self.handle_frame)
         self.services: list[Service] = []
         self.observers: list[RequestObserver] = []
-        #: Who serves what concerns other brokers; None for a broker that is alone.
-        self.cluster: ClusterHandlers | None = None
         self.shortcut_observer: ShortcutObserver | None = None
         self.timer: Callable[[], float] = _no_time
         self.has_new_deadlines = False
@@ -257,29 +256,19 @@ class RequestDispatcher:
         self.channel.mute(request.connection, milliseconds / 1000)
 
     def _load(self, api_key: int, version: int) -> ServedApi:
-        member, name = self.state.member, request_class(api_key).NAME
-        served = SERVED.get(api_key) or (None if member is None else member.served_apis.get(api_key))
+        name, served = request_class(api_key).NAME, self._node_apis.versions(api_key)
         if served is None:
             raise InvalidRequestError(f"{name} is not served")
-        if served[1] <= version <= served[2]:
-            local = handler_for(api_key) if api_key in SERVED else None
-            if local is not None:
-                local = with_commits(api_key, local)
-            cluster = self.cluster
-            handle = local if cluster is None else cluster.handler(api_key, local)
-            assert handle is not None, "what is served has a handler"
-            if self.state.authorization is not None:
-                from barnabas.broker.security.request_rules import guarded
-
-                handle = guarded(api_key, handle)
+        if served[0] <= version <= served[1]:
+            handle = self._node_apis.handler(api_key)
             api = ServedApi(api_key, version, handle, plan_of(request_class(api_key), version), version)
         elif api_key == _API_VERSIONS:
             # A client that is newer than we gets an answer in version 0, from which it learns what to ask (KIP-511).
-            return ServedApi(api_key, version, handler_for(api_key), None, 0)
+            return ServedApi(api_key, version, self._node_apis.handler(api_key), None, 0)
         else:
             raise InvalidRequestError(f"version {version} of {name} is not served")
         self.apis[api_key, version] = api
-        shortcut = shortcut_for(api_key, version)
+        shortcut = self._node_apis.shortcut(api_key, version)
         if shortcut is not None:
             self._shortcuts[api_key.to_bytes(2, "big") + version.to_bytes(2, "big")] = api, shortcut
         return api

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.broker.config import BrokerConfig, Listener, is_loopback
+from barnabas.broker.config import CONTROLLER, BrokerConfig, Listener, is_loopback
 from barnabas.broker.loggers import REQUEST_LOGGER
 from barnabas.broker.network.socket_server import SocketServer, bind, raise_descriptor_limit, read_clocks
 from barnabas.broker.node import BrokerNode, Disk
@@ -23,10 +23,13 @@ from barnabas.clock import wall_clock_ms
 from barnabas.errors import KafkaError
 
 if TYPE_CHECKING:
+    from barnabas.broker.kraft.controller_node import ControllerNode
+    from barnabas.broker.kraft.controller_server import ControllerServer
     from barnabas.broker.log.unopened_logs import LoadProgress
     from barnabas.broker.membership.membership import Membership
     from barnabas.broker.metadata.metadata_store import MetadataStore
     from barnabas.broker.metrics.broker_metrics import BrokerMetrics
+    from barnabas.broker.metrics.controller_metrics import ControllerMetrics
     from barnabas.broker.security.scram_users import Alterations, ScramUsers
 
 METADATA_FILE = "metadata.sqlite"
@@ -84,7 +87,9 @@ class RunnerOptions(NamedTuple):
 
 
 class BrokerRunner:
-    """A broker on its own event loop; `run` returns when `stop` was called (from any thread) or a signal came.
+    """A node on its own event loop; `run` returns when `stop` was called (from any thread) or a signal came.
+
+    It is a broker, a controller, or both, as `process.roles` says.
 
     `on_ready` is called with what the broker listens on once requests are answered.
     """
@@ -107,6 +112,8 @@ class BrokerRunner:
         self._stopped = asyncio.Event()
         self._storage = StorageThreads()
         self._membership: Membership | None = None
+        self._controller: ControllerServer | None = None
+        self._controller_problem: Exception | None = None
 
     def run(self) -> None:
         """Start, serve, stop. Raises BrokerStartError."""
@@ -130,6 +137,63 @@ class BrokerRunner:
     async def _serve(self) -> None:
         if self._options.stop_on_eof is not None:
             self._loop.add_reader(self._options.stop_on_eof, self._stopped.set)
+        bound = await self._start_controller() if self._config.is_controller else []
+        try:
+            if self._config.role == CONTROLLER:
+                await self._serve_controller(bound)
+            else:
+                await self._serve_broker()
+        finally:
+            if self._controller is not None:
+                await self._controller.leave()
+                await self._controller.close()
+        if self._controller_problem is not None:
+            raise BrokerStartError(f"the controller of this node has ended: {self._controller_problem!r}")
+
+    async def _start_controller(self) -> list[Listener]:
+        from barnabas.broker.kraft.controller_server import ControllerServer, open_storage
+
+        config = self._config.of_controller()
+        sockets = [(listener, listening_socket(listener)) for listener in config.listeners]
+        try:
+            storage = open_storage(config, self._data_directory, self._options.cluster_id)
+            self._controller = ControllerServer(config, storage, self._storage, warn, self._controller_failed)
+            return await self._controller.start(sockets)
+        except BaseException as problem:
+            for _, listening in sockets:
+                listening.close()
+            if self._controller is not None:
+                await self._controller.close()
+            if isinstance(problem, KafkaError):
+                raise BrokerStartError(str(problem)) from problem
+            raise
+
+    def _controller_failed(self, problem: Exception) -> None:
+        self._controller_problem = problem
+        self._stopped.set()
+
+    async def _serve_controller(self, bound: list[Listener]) -> None:
+        assert self._controller is not None
+        self._handle_signals()
+        node = self._controller.node
+        self._set_request_log(node)
+        metrics = await self._serve_controller_metrics(node)
+        self._on_ready(bound)
+        await self._stopped.wait()
+        if metrics is not None:
+            metrics.close()
+
+    async def _serve_controller_metrics(self, node: ControllerNode) -> asyncio.Server | None:
+        if self._options.metrics is None:
+            return None
+        from barnabas.broker.metrics.controller_metrics import ControllerMetrics
+
+        metrics = ControllerMetrics(node, read_clocks)
+        metrics.register_all()
+        node.core.observers.append(metrics)
+        return await self._listen_for_scrapes(metrics)
+
+    async def _serve_broker(self) -> None:
         sockets = [(listener, listening_socket(listener)) for listener in self._config.listeners]
         try:
             if self._config.is_member:
@@ -142,9 +206,7 @@ class BrokerRunner:
                 listening.close()
             raise
         # Not before: a recovery may take long, and an operator who ends it shall not have to wait for it.
-        if self._signals:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                self._loop.add_signal_handler(number, self._stopped.set)
+        self._handle_signals()
         try:
             await self._answer(node, sockets)
         finally:
@@ -152,10 +214,20 @@ class BrokerRunner:
                 self._membership.close()
             node.close(wall_clock_ms())
 
+    def _handle_signals(self) -> None:
+        if self._signals:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self._loop.add_signal_handler(number, self._stopped.set)
+
     async def _read_metadata(self) -> Membership:
         from barnabas.broker.membership.membership import Membership
 
-        membership = Membership(self._config, self._data_directory, self._options.cluster_id, warn)
+        local = None
+        if self._controller is not None:
+            from barnabas.broker.kraft.local_metadata_log import LocalMetadataLog
+
+            local = LocalMetadataLog(self._controller.node, self._controller.turn_soon, warn)
+        membership = Membership(self._config, self._data_directory, self._options.cluster_id, warn, local)
         try:
             is_read = await membership.read_metadata(self._stopped)
         except KafkaError as problem:
@@ -192,12 +264,21 @@ class BrokerRunner:
         if self._options.metrics is None:
             return None
         from barnabas.broker.metrics.broker_metrics import BrokerMetrics
-        from barnabas.broker.metrics.http_server import MetricsProtocol
 
         metrics = BrokerMetrics(node, read_clocks, time.thread_time)
         node.core.observers.append(metrics)
         node.core.shortcut_observer = metrics
         _receive_client_metrics(node, metrics)
+        if self._controller is not None:
+            from barnabas.broker.metrics.controller_metrics import ControllerMetrics
+
+            metrics.registry.register(ControllerMetrics(self._controller.node, read_clocks))
+        return await self._listen_for_scrapes(metrics)
+
+    async def _listen_for_scrapes(self, metrics: BrokerMetrics | ControllerMetrics) -> asyncio.Server:
+        from barnabas.broker.metrics.http_server import MetricsProtocol
+
+        assert self._options.metrics is not None
         return await self._loop.create_server(
             lambda: MetricsProtocol(metrics.text, metrics.content_type), sock=listening_socket(self._options.metrics)
         )
@@ -205,8 +286,10 @@ class BrokerRunner:
     def _open_node(self) -> BrokerNode:
         membership = self._membership
         store = self._open_store() if membership is None else membership.store
+        directories = [os.path.abspath(path) for path in self._config.data_directories] or [self._data_directory]
+        if self._controller is not None:
+            self._controller.storage.hand_over(directories)
         try:
-            directories = [os.path.abspath(path) for path in self._config.data_directories] or [self._data_directory]
             node = BrokerNode(
                 self._config,
                 Disk(directories, storage=self._storage),
@@ -224,18 +307,21 @@ class BrokerRunner:
             node.scram_users.alter(added)
         node.core.channel.report = report
         node.wanted_cluster_id = self._options.cluster_id
-        log = self._options.request_log or RequestLogOptions(log_request, 1, "WARN")
-        node.request_log = RequestLog(log.write, log.every)
         node.logs.unopened.report_to(ProgressReport(warn, time.monotonic).opened)
         try:
             node.start(read_clocks())
         except KafkaError as problem:
             store.close()
             raise BrokerStartError(str(problem)) from problem
-        node.state.loggers.set(REQUEST_LOGGER, log.level)
+        self._set_request_log(node)
         if membership is not None:
             membership.join(node)
         return node
+
+    def _set_request_log(self, node: BrokerNode | ControllerNode) -> None:
+        log = self._options.request_log or RequestLogOptions(log_request, 1, "WARN")
+        node.request_log = RequestLog(log.write, log.every)
+        node.state.loggers.set(REQUEST_LOGGER, log.level)
 
     def _open_store(self) -> MetadataStore:
         import sqlite3

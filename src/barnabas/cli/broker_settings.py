@@ -77,8 +77,18 @@ def settings(args: Options | argparse.Namespace) -> tuple[BrokerConfig, str, Sec
         directories = args.data or given.get("log.dirs") or given["log.dir"]
         secured = secure(given, args.listen, directories.split(",")[0].strip())
         given |= secured.settings
-    config = BrokerConfig(given)
+    directory = str(given.get("metadata.log.dir") or args.data or _first_of(given) or DEFAULT_DATA)
+    config = BrokerConfig(given, is_formatted=_has_quorum_files(directory))
     return config, os.path.abspath(args.data or config.data_directory or DEFAULT_DATA), secured
+
+
+def _first_of(given: Mapping[str, str]) -> str:
+    return str(given.get("log.dirs") or given.get("log.dir") or "").partition(",")[0].strip()
+
+
+def _has_quorum_files(directory: str) -> bool:
+    """Whether a directory was formatted for a node of a quorum, by `barnabas format` or Kafka's tool."""
+    return any(os.path.exists(f"{directory}/{name}") for name in ("bootstrap.checkpoint", "__cluster_metadata-0"))
 
 
 def settings_of_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -104,12 +114,17 @@ def cluster_id_of_environment(environment: Mapping[str, str]) -> str | None:
     cluster_id = environment.get("CLUSTER_ID", "").strip()
     if not cluster_id:
         return None
+    check_cluster_id("CLUSTER_ID", cluster_id)
+    return cluster_id
+
+
+def check_cluster_id(where: str, cluster_id: str) -> None:
+    """Raise `ConfigError` for what cannot be a cluster's id."""
     if not cluster_id.isprintable() or " " in cluster_id or len(cluster_id) > _LONGEST_CLUSTER_ID:
         raise ConfigError(
-            f"CLUSTER_ID={cluster_id!r} cannot be a cluster's id: it must have no spaces and at most "
-            f"{_LONGEST_CLUSTER_ID} characters; `kafka-storage random-uuid` makes one of 22"
+            f"{where}={cluster_id!r} cannot be a cluster's id: it must have no spaces and at most "
+            f"{_LONGEST_CLUSTER_ID} characters; `barnabas format --random-uuid` makes one of 22"
         )
-    return cluster_id
 
 
 def _choose_listener(args: Options | argparse.Namespace, properties: dict[str, str], chosen: dict[str, str]) -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 #: Command → (its module in this package, what it does). A module has `add_parser(subparsers)` and `run(args) -> int`.
 COMMANDS = {
     "up": ("up", "start a broker in the foreground"),
+    "format": ("format", "format the directories of a node of a cluster"),
     "console": ("console", "serve a web page that shows a cluster"),
     "top": ("top", "watch topics, groups and brokers in the terminal"),
     "topic": ("topic", "list, describe, create, delete and change topics"),
@@ -36,7 +37,7 @@ COMMANDS = {
 }
 
 #: Shown by name only in the list of commands, which has to fit a screen.
-_RARE = ("feature", "leader", "monitoring", "decode", "completion")
+_RARE = ("format", "feature", "leader", "monitoring", "decode", "completion")
 
 _USAGE = """\
 usage: barnabas COMMAND [OPTION]..., or barnabas --version

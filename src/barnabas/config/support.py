@@ -153,6 +153,13 @@ SUPPORTED: dict[str, frozenset[str]] = {
         transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
         transaction.state.log.num.partitions transaction.state.log.segment.bytes
         transaction.two.phase.commit.enable transactional.id.expiration.ms
+        auto.leader.rebalance.enable broker.session.timeout.ms controller.quorum.append.linger.ms
+        controller.quorum.auto.join.enable controller.quorum.election.backoff.max.ms
+        controller.quorum.election.timeout.ms controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms
+        controller.quorum.retry.backoff.ms leader.imbalance.check.interval.seconds metadata.log.dir
+        metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms
+        metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes
+        metadata.max.retention.ms
         """
     ),
 }
@@ -168,20 +175,16 @@ IGNORED: dict[str, frozenset[str]] = {
     ),
     "broker": _names(
         """
-        auto.leader.rebalance.enable background.threads broker.session.timeout.ms
-        controlled.shutdown.enable controller.quorum.append.linger.ms
-        controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms
-        controller.quorum.fetch.max.bytes controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms
-        controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms
+        background.threads
+        controlled.shutdown.enable
+        controller.quorum.fetch.max.bytes controller.quorum.fetch.snapshot.max.bytes
         controller.quota.window.num controller.quota.window.size.seconds controller.socket.timeout.ms
         delete.records.purgatory.purge.interval.requests fetch.purgatory.purge.interval.requests
         group.coordinator.append.linger.ms group.coordinator.background.threads
         group.coordinator.cached.buffer.max.bytes group.coordinator.threads initial.broker.registration.timeout.ms
         kafka.metrics.polling.interval.secs kafka.metrics.reporters
-        leader.imbalance.check.interval.seconds log.cleaner.threads log.dir.failure.timeout.ms log.preallocate
-        metadata.log.dir metadata.log.max.record.bytes.between.snapshots
-        metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.ms
-        metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms metric.reporters
+        log.cleaner.threads log.dir.failure.timeout.ms log.preallocate
+        metric.reporters
         metrics.num.samples metrics.recording.level metrics.sample.window.ms num.io.threads num.network.threads
         num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads
         offsets.load.buffer.size producer.purgatory.purge.interval.requests

@@ -32,7 +32,7 @@ def test_a_listener_can_have_any_name_that_the_map_knows() -> None:
         ({"listeners": "INSIDE://:1"}, "listener.security.protocol.map"),
         ({"listener.security.protocol.map": "A:B"}, "NAME:PROTOCOL"),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "clients cannot connect"),
-        ({"process.roles": "controller"}, "role broker"),
+        ({"process.roles": "controller"}, "has none for controllers"),
     ],
 )
 def test_what_cannot_be_served_is_refused(settings: dict[str, Any], says: str) -> None:

@@ -56,7 +56,6 @@ class ControllerSettings(NamedTuple):
             leader_imbalance_check_interval=(
                 float(config.get_int("leader.imbalance.check.interval.seconds")) if is_balancing else None
             ),
-            unclean_election_check_interval=config.get_seconds("unclean.leader.election.interval.ms"),
             max_idle_interval=idle or None,
             token_check_interval=config.get_seconds("delegation.token.expiry.check.interval.ms"),
             topic_defaults=TopicDefaults(

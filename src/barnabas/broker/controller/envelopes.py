@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas import errors
 from barnabas.broker.controller.deferred import Deferred
@@ -12,10 +13,11 @@ from barnabas.protocol.messages.default_principal_data import DefaultPrincipalDa
 from barnabas.protocol.messages.envelope_response import EnvelopeResponse
 
 if TYPE_CHECKING:
-    from barnabas.broker.controller.controller_apis import ControllerApis
-    from barnabas.broker.controller.controller_result import ControllerRequestContext
+    from collections.abc import Callable
+
     from barnabas.protocol.message import Buffer, Message
     from barnabas.protocol.messages.envelope_request import EnvelopeRequest
+    from barnabas.protocol.messages.request_header import RequestHeader
 
 _SIZE = 4
 _PRINCIPAL_VERSION = 0
@@ -39,27 +41,39 @@ FORWARDABLE = frozenset(
         ApiKey.CREATE_DELEGATION_TOKEN,
         ApiKey.RENEW_DELEGATION_TOKEN,
         ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
     )
 )
 
 
+class ForwardedRequest(NamedTuple):
+    """A client's request, and who sent it from where."""
+
+    header: RequestHeader
+    principal: str
+    client_host: str
+    message: Message
+
+
 def handle_envelope(
-    apis: ControllerApis, context: ControllerRequestContext, envelope: EnvelopeRequest
+    answer: Callable[[ForwardedRequest], Deferred[Message]], envelope: EnvelopeRequest
 ) -> Deferred[EnvelopeResponse]:
     """Answer the request within an envelope in the name of the client who sent it.
 
-    `context` is that of the broker. What cannot be read or passed on is INVALID_REQUEST of the envelope; NOT_CONTROLLER
-    within is told outside, so that the broker looks for the new controller and the client hears nothing of it.
+    What cannot be read or passed on is INVALID_REQUEST of the envelope; NOT_CONTROLLER within is told outside, so that
+    the broker looks for the new controller and the client hears nothing of it.
     """
     try:
         principal = decode_principal(envelope.request_principal or b"")
+        client_host = str(ip_address(bytes(envelope.client_host_address)))
         header, request = decode_request(envelope.request_data)
-    except (errors.ProtocolError, errors.InvalidRequestError):
+    except (errors.ProtocolError, errors.InvalidRequestError, ValueError):
         return Deferred.of(EnvelopeResponse(error_code=errors.InvalidRequestError.code))
     if header.request_api_key not in FORWARDABLE:
         return Deferred.of(EnvelopeResponse(error_code=errors.InvalidRequestError.code))
     version = header.request_api_version
-    inner = context._replace(api_version=version, principal=principal, is_forwarded=True)
 
     def wrapped(response: Message) -> EnvelopeResponse:
         if says_not_controller(response):
@@ -67,7 +81,7 @@ def handle_envelope(
         data = b"".join(bytes(part) for part in encode_response(response, version, header.correlation_id))
         return EnvelopeResponse(response_data=data[_SIZE:])
 
-    return apis.handle(inner, request).map(wrapped)
+    return answer(ForwardedRequest(header, principal, client_host, request)).map(wrapped)
 
 
 def decode_principal(data: Buffer) -> str:

@@ -107,6 +107,11 @@ class QuorumController:
         return self._raft.leader_and_epoch.leader_id
 
     @property
+    def kraft_version(self) -> int:
+        """The level of kraft.version, which the quorum keeps itself."""
+        return self._kraft_version()
+
+    @property
     def next_write_offset(self) -> int:
         """The offset that the next record will have; only of use while this controller is active."""
         return self._next_write_offset

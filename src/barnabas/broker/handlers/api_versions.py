@@ -44,12 +44,8 @@ def handle(broker: BrokerState, context: RequestContext, request: ApiVersionsReq
     if context.api_version > VERSIONS[1]:
         own = ApiVersion(api_key=API, min_version=VERSIONS[0], max_version=VERSIONS[1])
         return ApiVersionsResponse(error_code=errors.UnsupportedVersionError.code, api_keys=[own])
-    if context.api_version >= 3:
-        name, version = request.client_software_name, request.client_software_version
-        if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(version):
-            return ApiVersionsResponse(error_code=errors.InvalidRequestError.code)
-        context.connection.client_software_name = name
-        context.connection.client_software_version = version
+    if context.api_version >= 3 and software_problem(context, request):
+        return ApiVersionsResponse(error_code=errors.InvalidRequestError.code)
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=key, min_version=_LOWEST_SAID.get(key, low), max_version=high)
@@ -73,6 +69,16 @@ def handle(broker: BrokerState, context: RequestContext, request: ApiVersionsReq
             if level > 0
         ],
     )
+
+
+def software_problem(context: RequestContext, request: ApiVersionsRequest) -> bool:
+    """Note what software the client is; whether that is no name that may be said (KIP-511)."""
+    name, version = request.client_software_name, request.client_software_version
+    if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(version):
+        return True
+    context.connection.client_software_name = name
+    context.connection.client_software_version = version
+    return False
 
 
 def _of_clusters(broker: BrokerState) -> list[ApiVersion]:

@@ -100,7 +100,10 @@ class LogDirectory:
 
     def _partition_of(self, name: str, deleted: list[str]) -> TopicPartition | None:
         topic_partition = parse_directory_name(name)
-        if topic_partition is None or topic_partition.topic == CLUSTER_METADATA_TOPIC:
+        if topic_partition is not None and topic_partition.topic == CLUSTER_METADATA_TOPIC:
+            # The quorum's log, which is this node's controller's, or that of an Apache Kafka that was here before.
+            return None
+        if topic_partition is None:
             self._warn("%s holds no partition; leaving it alone", name)
             return None
         if not name.endswith(MARKED_DIR_SUFFIXES):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.broker.membership.broker_lifecycle import NO_EPOCH, BrokerLifecycle, Identity, LifecycleState
 from barnabas.broker.membership.forwarding import OF_CLUSTERS, Forwarding
@@ -13,7 +14,7 @@ from barnabas.protocol.api import stable_versions
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.handlers.registry import Handler
@@ -32,6 +33,28 @@ FEATURES: dict[str, tuple[int, int]] = {
     "share.version": (0, 2),
     "streams.version": (0, 1),
 }
+
+
+class MetadataSource(Protocol):
+    """Who reads the metadata log for a broker: `MetadataLogObserver`, or the log of this process's own controller."""
+
+    on_leader_changed: Callable[[], None]
+
+    @property
+    def leader(self) -> Node | None:
+        """The active controller, as far as is known."""
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The id of the cluster; None until it is known."""
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether all that is committed was read."""
+
+    @property
+    def problem(self) -> Exception | None:
+        """Why the log cannot be read any more."""
 
 
 class KRaftControl:
@@ -54,13 +77,18 @@ class KRaftControl:
         self._config = config
         self._random = random
         self._report = report
-        self._loader = MetadataLoader(self._loaded)
+        self.loader = MetadataLoader(self._loaded)
         self._lifecycle: BrokerLifecycle | None = None
         self.on_changed: Callable[[], None] = lambda: None
-        self.observer = MetadataLogObserver(
-            config.node_id, controllers, self._loader, cluster_id=cluster_id, report=report
-        )
+        observer = MetadataLogObserver(config.node_id, controllers, self.loader, cluster_id=cluster_id, report=report)
+        self._observe: Callable[[], None] = lambda: self._member.open("raft", observer)
+        self.observer: MetadataSource = observer
         self.observer.on_leader_changed = self._leader_changed
+
+    def read_locally(self, source: MetadataSource, begin: Callable[[], None]) -> None:
+        """Read the log of a controller in this process, in place of fetching it; `begin` has it read."""
+        self.observer, self._observe = source, begin
+        source.on_leader_changed = self._leader_changed
 
     def attach(self, member: ControlledMember) -> None:
         """See `ControlPlane`."""
@@ -72,7 +100,7 @@ class KRaftControl:
     @property
     def image(self) -> MetadataImage:
         """See `ControlPlane`."""
-        return self._loader.image
+        return self.loader.image
 
     @property
     def controller(self) -> Node | None:
@@ -86,7 +114,7 @@ class KRaftControl:
 
     def observe(self) -> None:
         """See `ControlPlane`."""
-        self._member.open("raft", self.observer)
+        self._observe()
 
     @property
     def is_caught_up(self) -> bool:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from barnabas.broker.config import BrokerConfig
+    from barnabas.broker.kraft.local_metadata_log import LocalMetadataLog
     from barnabas.broker.membership.control_plane import ControlPlane
     from barnabas.broker.metadata.image_store import ImageStore
     from barnabas.broker.network.socket_server import SocketServer
@@ -40,13 +41,19 @@ _FIRST_UNKNOWN = -2
 class Membership:
     """A `ClusterMember` and its channels.
 
-    Its owner calls, in the loop and in this order: `read_metadata`, `join`, `enter`, `leave`, `close`.
+    Its owner calls, in the loop and in this order: `read_metadata`, `join`, `enter`, `leave`, `close`. `local` is the
+    log of the controller that runs in the same process.
     """
 
     store: ImageStore
 
     def __init__(
-        self, config: BrokerConfig, data_directory: str, cluster_id: str | None, report: Callable[[str], None]
+        self,
+        config: BrokerConfig,
+        data_directory: str,
+        cluster_id: str | None,
+        report: Callable[[str], None],
+        local: LocalMetadataLog | None = None,
     ) -> None:
         self._config = config
         self._report = report
@@ -62,18 +69,23 @@ class Membership:
         found = read_meta_properties(OsFileSystem(), f"{data_directory}/{META_PROPERTIES}")
         known = found.cluster_id if found is not None else None
         self._session: ZooKeeperSession | None = None
-        self._control = self._make_control(known, cluster_id)
+        self._control = self._make_control(known, cluster_id, local)
         self._control.on_changed = self._changed.set
         self.member = ClusterMember(config, self._control, self._open_channel)
 
-    def _make_control(self, known_cluster_id: str | None, cluster_id: str | None) -> ControlPlane:
+    def _make_control(
+        self, known_cluster_id: str | None, cluster_id: str | None, local: LocalMetadataLog | None
+    ) -> ControlPlane:
         config, report = self._config, self._report
         zookeeper = config.zookeeper
         if zookeeper is None:
             controllers = [
                 Node(_FIRST_UNKNOWN - index, host, port) for index, (host, port) in enumerate(config.controllers)
             ]
-            return KRaftControl(config, controllers, self._random, report, known_cluster_id or cluster_id)
+            control = KRaftControl(config, controllers, self._random, report, known_cluster_id or cluster_id)
+            if local is not None:
+                control.read_locally(local, lambda: local.begin(control.loader))
+            return control
         from barnabas.broker.zookeeper.kazoo_session import KazooSession
         from barnabas.broker.zookeeper.zookeeper_control import ZooKeeperControl
 

@@ -75,13 +75,18 @@ def decode_record(value: Buffer) -> Message:
 
     Raises `ProtocolError` for malformed bytes, `UnsupportedVersionError` for a type or version that is not known.
     """
+    return decode_versioned_record(value).message
+
+
+def decode_versioned_record(value: Buffer) -> ApiMessageAndVersion:
+    """Return the message of a record's value, and its version. Raises as `decode_record` does."""
     data = memoryview(value)
     frame, offset = _varint(data, 0)
     if frame != FRAME_VERSION:
         raise UnsupportedVersionError(f"a metadata record has the frame version {frame}; {FRAME_VERSION} is known")
     record_type, offset = _varint(data, offset)
     version, offset = _varint(data, offset)
-    return record_class(record_type).decode(data[offset:], version)
+    return ApiMessageAndVersion(record_class(record_type).decode(data[offset:], version), version)
 
 
 def encode_record(message: Message, version: int) -> bytes:

@@ -24,6 +24,7 @@ from barnabas.broker.log.unified_log import LOG_END
 from barnabas.broker.raft.control_records import read_control_records
 from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
 from barnabas.broker.raft.raft_messages import METADATA_TOPIC, METADATA_TOPIC_ID, PARTITION
+from barnabas.broker.raft.replicated_log import BOOTSTRAP_SNAPSHOT_ID
 from barnabas.errors import KafkaStorageError
 from barnabas.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
 from barnabas.protocol.topic_partition import TopicPartition
@@ -186,7 +187,11 @@ class KafkaMetadataLog:
         ).load(self._now_ms)
         latest = self.latest_snapshot_id
         # After a power loss the log may end before a snapshot that it was to begin behind, or begin too early.
-        if latest is not None and (log.latest_epoch, log.log_end_offset) < (latest.epoch, latest.offset):
+        if (
+            latest is not None
+            and latest != BOOTSTRAP_SNAPSHOT_ID
+            and (log.latest_epoch, log.log_end_offset) < (latest.epoch, latest.offset)
+        ):
             self._remove_files(truncate_fully_and_start_at(log, latest.offset))
         elif self._snapshots and log.log_start_offset < self._start(log):
             log.update_high_watermark(self._start(log))

@@ -100,6 +100,8 @@ class RaftDriver:
         self._request_ids = count(1)
         self._waiting: dict[int, Callable[[Message], None]] = {}
         self._timer: Timer | None = None
+        #: Called after each turn: responses may have gone to who waited, and listeners have other deadlines.
+        self.on_turn: Callable[[], None] = lambda: None
         #: Why this node takes no more part.
         self.problem: Exception | None = None
 
@@ -150,6 +152,7 @@ class RaftDriver:
             return
         self._send()
         self._wake_at(wake)
+        self.on_turn()
 
     def _send(self) -> None:
         for one in self.raft.take_outbound():

@@ -7,7 +7,7 @@ the answers of an Apache Kafka (`tests/vectors`). Without an authorizer, none is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from barnabas import errors
@@ -30,8 +30,8 @@ def _nothing(asked: Asked) -> Verdict:
     return None
 
 
-def _cluster(*operations: Op) -> Rule:
-    """Any of the operations on the cluster."""
+def cluster(*operations: Op) -> Rule:
+    """Return the rule that any of the operations on the cluster is needed."""
 
     def rule(asked: Asked) -> Verdict:
         if any(asked.may_cluster(operation, tell=operation == operations[-1]) for operation in operations):
@@ -93,15 +93,15 @@ RULES: dict[int, Rule] = {
     ApiKey.ADD_PARTITIONS_TO_TXN: transaction_rules.add_partitions_to_txn,
     ApiKey.ADD_OFFSETS_TO_TXN: transaction_rules.add_offsets_to_txn,
     ApiKey.END_TXN: transaction_rules.end_txn,
-    ApiKey.WRITE_TXN_MARKERS: _cluster(Op.ALTER, Op.CLUSTER_ACTION),
+    ApiKey.WRITE_TXN_MARKERS: cluster(Op.ALTER, Op.CLUSTER_ACTION),
     ApiKey.TXN_OFFSET_COMMIT: transaction_rules.txn_offset_commit,
-    ApiKey.DESCRIBE_ACLS: _cluster(Op.DESCRIBE),
-    ApiKey.CREATE_ACLS: _cluster(Op.ALTER),
-    ApiKey.DELETE_ACLS: _cluster(Op.ALTER),
+    ApiKey.DESCRIBE_ACLS: cluster(Op.DESCRIBE),
+    ApiKey.CREATE_ACLS: cluster(Op.ALTER),
+    ApiKey.DELETE_ACLS: cluster(Op.ALTER),
     ApiKey.DESCRIBE_CONFIGS: config_rules.describe_configs,
     ApiKey.ALTER_CONFIGS: config_rules.alter_configs,
-    ApiKey.ALTER_REPLICA_LOG_DIRS: _cluster(Op.ALTER),
-    ApiKey.DESCRIBE_LOG_DIRS: _cluster(Op.DESCRIBE),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: cluster(Op.ALTER),
+    ApiKey.DESCRIBE_LOG_DIRS: cluster(Op.DESCRIBE),
     ApiKey.SASL_AUTHENTICATE: _nothing,
     ApiKey.CREATE_PARTITIONS: topic_rules.each("topics", "results", Op.ALTER),
     ApiKey.CREATE_DELEGATION_TOKEN: _create_token,
@@ -110,16 +110,16 @@ RULES: dict[int, Rule] = {
     # The handler leaves out what may not be seen.
     ApiKey.DESCRIBE_DELEGATION_TOKEN: _nothing,
     ApiKey.DELETE_GROUPS: group_rules.each("groups_names", "results", Op.DELETE),
-    ApiKey.ELECT_LEADERS: _cluster(Op.ALTER),
+    ApiKey.ELECT_LEADERS: cluster(Op.ALTER),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: config_rules.alter_configs,
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _cluster(Op.ALTER),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: _cluster(Op.DESCRIBE),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: cluster(Op.ALTER),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: cluster(Op.DESCRIBE),
     ApiKey.OFFSET_DELETE: group_rules.offset_delete,
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: _cluster(Op.DESCRIBE_CONFIGS),
-    ApiKey.ALTER_CLIENT_QUOTAS: _cluster(Op.ALTER_CONFIGS),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: cluster(Op.DESCRIBE_CONFIGS),
+    ApiKey.ALTER_CLIENT_QUOTAS: cluster(Op.ALTER_CONFIGS),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _describe_users,
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _cluster(Op.ALTER),
-    ApiKey.UPDATE_FEATURES: _cluster(Op.ALTER),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: cluster(Op.ALTER),
+    ApiKey.UPDATE_FEATURES: cluster(Op.ALTER),
     ApiKey.DESCRIBE_CLUSTER: topic_rules.describe_cluster,
     ApiKey.DESCRIBE_PRODUCERS: topic_rules.each("topics", "topics", Op.READ),
     ApiKey.DESCRIBE_TRANSACTIONS: transaction_rules.describe_transactions,
@@ -128,16 +128,16 @@ RULES: dict[int, Rule] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: group_rules.consumer_group_describe,
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: _nothing,
     ApiKey.PUSH_TELEMETRY: _nothing,
-    ApiKey.LIST_CONFIG_RESOURCES: _cluster(Op.DESCRIBE_CONFIGS),
-    ApiKey.DESCRIBE_QUORUM: _cluster(Op.DESCRIBE),
-    ApiKey.UNREGISTER_BROKER: _cluster(Op.ALTER),
+    ApiKey.LIST_CONFIG_RESOURCES: cluster(Op.DESCRIBE_CONFIGS),
+    ApiKey.DESCRIBE_QUORUM: cluster(Op.DESCRIBE),
+    ApiKey.UNREGISTER_BROKER: cluster(Op.ALTER),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: topic_rules.describe_topic_partitions,
 }
 
 
-def guarded(api_key: int, handle: Handler) -> Handler:
+def guarded(api_key: int, handle: Handler, rules: Mapping[int, Rule] = RULES) -> Handler:
     """Return a handler that is asked only what its principal may ask. Raises KeyError for an API without a rule."""
-    rule = RULES[api_key]
+    rule = rules[api_key]
 
     def handle_allowed(broker: BrokerState, context: RequestContext, request: Any) -> Any:
         verdict = rule(Asked(broker, context, request))

@@ -8,7 +8,8 @@ import pytest
 
 from barnabas import errors
 from barnabas.broker.controller.controller_apis import ControllerApis, ControllerIdentity
-from barnabas.broker.controller.envelopes import FORWARDABLE, decode_principal, handle_envelope
+from barnabas.broker.controller.deferred import Deferred
+from barnabas.broker.controller.envelopes import FORWARDABLE, ForwardedRequest, decode_principal, handle_envelope
 from barnabas.broker.membership.forwarding import encode_principal
 from barnabas.protocol.api import request_class, stable_versions
 from barnabas.protocol.api_keys import ApiKey
@@ -57,7 +58,12 @@ class Asked:
         version = stable_versions(request.API_KEY)[1]
         data = encode_request(request, version, 7, "client")[4:]
         envelope = EnvelopeRequest(data, encode_principal(principal), bytes(4))
-        return self.controllers.given(handle_envelope(self.apis, self.controllers.context(), envelope))
+        return self.controllers.given(handle_envelope(self.answer, envelope))
+
+    def answer(self, forwarded: ForwardedRequest) -> Deferred[Message]:
+        version, principal = forwarded.header.request_api_version, forwarded.principal
+        context = self.controllers.context(version, principal=principal, is_forwarded=True)
+        return self.apis.handle(context, forwarded.message)
 
 
 @pytest.fixture
@@ -217,9 +223,9 @@ def test_an_envelope_with_what_is_not_for_clients_is_refused(asked: Asked) -> No
         assert request.API_KEY not in FORWARDABLE
         assert asked.envelope(request).error_code == INVALID
     broken = EnvelopeRequest(b"\0", encode_principal("User:alice"), bytes(4))
-    assert (
-        asked.controllers.given(handle_envelope(asked.apis, asked.controllers.context(), broken)).error_code == INVALID
-    )
+    nowhere = EnvelopeRequest(b"\0", encode_principal("User:alice"), bytes(5))
+    for envelope in (broken, nowhere):
+        assert asked.controllers.given(handle_envelope(asked.answer, envelope)).error_code == INVALID
 
 
 def test_an_envelope_to_a_standby_is_not_controller_outside(asked: Asked) -> None:

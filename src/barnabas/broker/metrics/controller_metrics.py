@@ -1,0 +1,143 @@
+"""What is counted of a controller and of the quorum, under the names that Kafka's JMX beans get in Prometheus.
+
+`kafka.controller:type=KafkaController,name=...` (QuorumControllerMetrics, ControllerMetadataMetrics) and
+`kafka.server:type=raft-metrics` (KafkaRaftMetrics).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    GCCollector,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from barnabas.broker.metrics.request_metrics import RequestMetrics
+
+if TYPE_CHECKING:
+    from barnabas.broker.instant import Instant
+    from barnabas.broker.kraft.controller_node import ControllerNode
+    from barnabas.broker.metadata.metadata_image import MetadataImage
+    from barnabas.broker.request import Request
+    from barnabas.protocol.message import Message
+
+_NO_LEADER = -1
+
+
+class ControllerMetrics(Collector):
+    """Collects the numbers of one controller; those of the cluster are what is committed, as this node knows it."""
+
+    content_type = CONTENT_TYPE_LATEST
+
+    def __init__(self, node: ControllerNode, clocks: Callable[[], Instant]) -> None:
+        self._node = node
+        self._clocks = clocks
+        self._requests = RequestMetrics(node.core)
+        self.registry = CollectorRegistry()
+
+    def register_all(self) -> None:
+        """Register this, the requests, and what is counted of the process, for a process without a broker."""
+        self.registry.register(self)
+        self.registry.register(_Requests(self._requests, self._clocks))
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+
+    def text(self) -> bytes:
+        """Everything, in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+    def completed(self, request: Request, response: Message | None, now: float) -> None:
+        """Count a request that was answered at `now`."""
+        self._requests.completed(request, response, now)
+
+    def sent(self, request: Request, seconds: float, now: float) -> None:
+        """Count how long a response waited for the socket."""
+        self._requests.sent(request, seconds, now)
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: the registry need not collect in order to register."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the numbers as they are now."""
+        for name, what, value in (*self._of_controller(), *self._of_metadata(), *self._of_raft()):
+            yield GaugeMetricFamily(f"kafka_{name}", what, value)
+        state = GaugeMetricFamily("kafka_server_raft_metrics_current_state", "State in the quorum", labels=("state",))
+        state.add_metric((self._node.raft.replica.quorum.state.name.lower(),), 1)
+        yield state
+
+    def _of_controller(self) -> Iterator[tuple[str, str, float]]:
+        controller, now_ms = self._node.controller, self._clocks().now_ms
+        image = controller.committed_image
+        applied = self._node.last_applied_ms
+        prefix = "controller_kafkacontroller_"
+        yield f"{prefix}activecontrollercount", "Whether this node is the active controller", controller.is_active
+        yield f"{prefix}lastappliedrecordoffset", "Offset of the last record that was applied", image.offset
+        yield f"{prefix}lastcommittedrecordoffset", "Offset of the last record that is committed", image.offset
+        yield f"{prefix}lastappliedrecordtimestamp", "When that record was appended, in ms", applied
+        yield (
+            f"{prefix}lastappliedrecordlagms",
+            "How long ago that was",
+            0 if controller.is_active else now_ms - applied,
+        )
+
+    def _of_metadata(self) -> Iterator[tuple[str, str, float]]:
+        image = self._node.controller.committed_image
+        prefix = "controller_kafkacontroller_"
+        fenced = sum(one.fenced for one in image.brokers.values())
+        offline, not_preferred, total = _count_partitions(image)
+        yield f"{prefix}activebrokercount", "Brokers that are not fenced", len(image.brokers) - fenced
+        yield f"{prefix}fencedbrokercount", "Brokers that are fenced", fenced
+        yield f"{prefix}globaltopiccount", "Topics of the cluster", len(image.topics)
+        yield f"{prefix}globalpartitioncount", "Partitions of the cluster", total
+        yield f"{prefix}offlinepartitionscount", "Partitions without a leader", offline
+        yield f"{prefix}preferredreplicaimbalancecount", "Partitions that another replica leads", not_preferred
+
+    def _of_raft(self) -> Iterator[tuple[str, str, float]]:
+        raft = self._node.raft
+        quorum, log = raft.replica.quorum, raft.replica.log
+        leader = raft.leader_and_epoch.leader_id
+        prefix = "server_raft_metrics_"
+        high_watermark = raft.high_watermark
+        yield f"{prefix}current_leader", "The leader's id; -1: none is known", _NO_LEADER if leader is None else leader
+        yield f"{prefix}current_epoch", "The epoch of the quorum", quorum.epoch
+        yield (
+            f"{prefix}high_watermark",
+            "What is committed; -1: unknown",
+            -1 if high_watermark is None else high_watermark,
+        )
+        yield f"{prefix}log_end_offset", "The end of this node's log", log.end_offset
+        yield f"{prefix}log_end_epoch", "The epoch of the last record", log.last_fetched_epoch
+        yield f"{prefix}number_of_voters", "Voters of the quorum", len(raft.replica.partition_state.last_voter_set)
+
+
+class _Requests(Collector):
+    def __init__(self, requests: RequestMetrics, clocks: Callable[[], Instant]) -> None:
+        self._requests = requests
+        self._clocks = clocks
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        return iter(self._requests.collect(self._clocks().now))
+
+
+def _count_partitions(image: MetadataImage) -> tuple[int, int, int]:
+    """Return how many partitions have no leader, have another than the preferred one, and how many there are."""
+    offline = not_preferred = total = 0
+    for topic in image.topics.values():
+        for partition in topic.partitions.values():
+            total += 1
+            offline += partition.leader < 0
+            not_preferred += partition.leader != partition.replicas[0]
+    return offline, not_preferred, total

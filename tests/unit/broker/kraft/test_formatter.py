@@ -1,0 +1,97 @@
+"""What `barnabas format` and a first start write: as `kafka-storage` does, and read by the node that starts on it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from barnabas.broker.config import BrokerConfig
+from barnabas.broker.controller.bootstrap_metadata import BootstrapMetadata
+from barnabas.broker.kraft.formatter import (
+    Format,
+    default_levels,
+    format_directories,
+    initial_voters,
+    is_formatted,
+    with_features,
+)
+from barnabas.broker.kraft.quorum_storage import QuorumStorage, is_alone
+from barnabas.broker.log.checkpoint_files import encode_uuid
+from barnabas.broker.log.memory_filesystem import MemoryFileSystem
+from barnabas.errors import ConfigError, KafkaStorageError
+from tests.support.core_controller import CONTROLLER_SETTINGS, CoreController
+
+_CHANCE = random.Random(1)
+_DYNAMIC = {
+    **{name: value for name, value in CONTROLLER_SETTINGS.items() if "voters" not in name},
+    "controller.quorum.bootstrap.servers": "127.0.0.1:9093",
+}
+
+
+def _wanted(levels: dict[str, int], **given: object) -> Format:
+    return Format("cluster", 100, BootstrapMetadata.of_levels(levels))._replace(**given)  # type: ignore[arg-type]
+
+
+def test_a_new_cluster_is_at_the_levels_of_its_release() -> None:
+    assert default_levels("3.8") == {"metadata.version": 20, "kraft.version": 0}
+    assert default_levels("4.0") == {
+        "metadata.version": 25, "group.version": 1, "transaction.version": 2, "kraft.version": 1,
+    }  # fmt: skip
+    assert default_levels("4.1-IV1")["eligible.leader.replicas.version"] == 1
+    assert default_levels()["metadata.version"] == 30
+    with pytest.raises(ConfigError, match=r"4\.3-IV0"):
+        default_levels("5")
+    assert with_features(default_levels("4.0"), ["group.version=0"])["group.version"] == 0
+    for wrong in ("group.version=7", "group.version", "metadata.version=30", "unheard.of=1"):
+        with pytest.raises(ConfigError):
+            with_features(default_levels(), [wrong])
+
+
+def test_a_start_goes_by_what_was_formatted() -> None:
+    filesystem = MemoryFileSystem(random.Random(1))
+    levels = default_levels("4.0")
+    assert format_directories(filesystem, _wanted(levels), ["/data"], _CHANCE.randbytes) == ["/data"]
+    controller = CoreController(filesystem=filesystem)
+    assert controller.node.cluster_id == "cluster"
+    image = controller.node.controller.committed_image
+    assert dict(image.features) == {name: level for name, level in levels.items() if name != "kraft.version"}
+
+
+def test_initial_voters_are_in_the_first_snapshot_and_lead() -> None:
+    filesystem = MemoryFileSystem(random.Random(1))
+    directory = bytes(range(16))
+    voters = initial_voters(f"100@127.0.0.1:9093:{encode_uuid(directory)}", "CONTROLLER")
+    wanted = _wanted(default_levels(), voters=voters, directory_id=directory)
+    format_directories(filesystem, wanted, ["/data", "/more"], _CHANCE.randbytes)
+    assert is_formatted(filesystem, "/more")
+    storage = QuorumStorage(BrokerConfig(_DYNAMIC), "/data", filesystem, _CHANCE.randbytes)
+    assert storage.directory_id == directory
+    storage.close()
+    controller = CoreController({**_DYNAMIC, "controller.quorum.voters": None}, filesystem)
+    assert controller.node.controller.is_active
+    assert controller.node.controller.kraft_version == 1
+
+
+def test_a_directory_of_another_node_is_left_alone() -> None:
+    filesystem = MemoryFileSystem(random.Random(1))
+    format_directories(filesystem, _wanted(default_levels()), ["/data"], _CHANCE.randbytes)
+    with pytest.raises(KafkaStorageError, match="belongs to node 100"):
+        format_directories(filesystem, _wanted(default_levels(), node_id=5), ["/data"], _CHANCE.randbytes)
+    with pytest.raises(KafkaStorageError, match="belongs to the cluster cluster"):
+        format_directories(filesystem, _wanted(default_levels(), cluster_id="x"), ["/data"], _CHANCE.randbytes)
+
+
+def test_what_cannot_be_initial_voters_is_refused() -> None:
+    for wrong in ("100", "100@host:9093", "100@host:9093:short", "a@host:1:AAAAAAAAAAAAAAAAAAAAAQ"):
+        with pytest.raises(ConfigError, match="DIRECTORY-ID"):
+            initial_voters(wrong, "CONTROLLER")
+
+
+def test_only_a_node_that_is_all_of_its_quorum_is_alone() -> None:
+    assert is_alone(BrokerConfig(CONTROLLER_SETTINGS))
+    assert is_alone(BrokerConfig(_DYNAMIC))
+    elsewhere = {**_DYNAMIC, "controller.quorum.bootstrap.servers": "other:9093"}
+    assert not is_alone(BrokerConfig(elsewhere))
+    several = {**_DYNAMIC, "controller.quorum.bootstrap.servers": "127.0.0.1:9093,127.0.0.1:9094"}
+    assert not is_alone(BrokerConfig(several))
