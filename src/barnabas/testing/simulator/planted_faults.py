@@ -308,7 +308,7 @@ SHORT = (
     "repeated batches are not recognised",
     "aborted transactions are not indexed",
     "recovery forgets the producers",
-    "the generation is ignored",
+    "commits from an earlier epoch are not held against the assignment",
     "partitions are given away before their owner lets go",
     "readers of committed records read open transactions",
 )

@@ -1,4 +1,4 @@
-"""A program that a type checker must accept, and lines that it must refuse; see test_typing.py."""
+"""A program that a type checker must accept, and lines that it must refuse; see tests/unit/test_typing.py."""
 
 from __future__ import annotations
 
