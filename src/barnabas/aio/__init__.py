@@ -7,7 +7,7 @@ Rule 2. **Calls that wait are `Steps`**, written once in the client's room; a co
 the consumer or the admin client costs one line.
 
 Rule 3. **Cancelling loses and doubles nothing**: nothing is awaited between taking a record and returning its future,
-nor between taking records out of the fetcher and returning them (`Consumer._run` and `_finish`).
+nor between taking records out of the fetcher and returning them (`consumer_calls`).
 
 Rule 4. **A turn does not hold the loop up**: after half a megabyte of new batches, or a few milliseconds, the loop has
 its turn.

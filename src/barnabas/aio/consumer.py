@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 
+from barnabas.aio.consumer_calls import ConsumerCalls
 from barnabas.aio.environment import LoopEnvironment
 from barnabas.aio.loop_waiter import LoopWaiter
 from barnabas.aio.single_loop_use import LoopUse
@@ -22,8 +22,7 @@ from barnabas.client.consumer.consumer_records import ConsumerRecords
 from barnabas.client.consumer.membership.messages import GroupMembershipOperation
 from barnabas.client.consumer.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from barnabas.client.serializers import DeserializerSetting, given_serializers
-from barnabas.client.steps import Steps
-from barnabas.errors import IllegalArgumentError, KafkaError
+from barnabas.errors import IllegalArgumentError
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -73,9 +72,8 @@ class Consumer(ConsumerBase[K, V]):
         self._environment = environment or LoopEnvironment()
         self._loop_use = LoopUse(self._environment)
         super().__init__(topics, self._environment, self._loop_use, given)
-        self._waiter = LoopWaiter(self._environment, self._environment.port_of(self._parts.client.client))
-        # What is left of a call that was cancelled while code of the application ran.
-        self._unfinished: asyncio.Task[None] | None = None
+        waiter = LoopWaiter(self._environment, self._environment.port_of(self._parts.client.client))
+        self._calls = ConsumerCalls(self._polling, self._loop_use, waiter)
 
     def subscribe(
         self,
@@ -90,7 +88,7 @@ class Consumer(ConsumerBase[K, V]):
 
     async def unsubscribe(self) -> None:
         """Read nothing any more, and leave the group."""
-        await self._run_alone(self._polling.unsubscribe())
+        await self._calls.run_alone(self._polling.unsubscribe())
 
     # --- reading
 
@@ -103,18 +101,18 @@ class Consumer(ConsumerBase[K, V]):
         timeout = as_seconds(timeout)
         if max_records is not None:
             max_records = as_integer(max_records, "max_records", 1, INT32)
-        return await self._run_poll(self._polling.poll(timeout, max_records))
+        return await self._calls.run_poll(self._polling.poll(timeout, max_records))
 
     async def poll_arrow(self, timeout: float = 1.0) -> pa.RecordBatch | None:
         """All records that have arrived as one Arrow batch, or None when there are none after `timeout`.
 
         See `barnabas.Consumer.poll_arrow`.
         """
-        return await self._run_poll(self._polling.poll_arrow(as_seconds(timeout)))
+        return await self._calls.run_poll(self._polling.poll_arrow(as_seconds(timeout)))
 
     async def poll_raw(self, timeout: float = 1.0) -> list[FetchedData]:
         """All data that has arrived, still encoded. See `barnabas.Consumer.poll_raw`."""
-        return await self._run_poll(self._polling.poll_raw(as_seconds(timeout)))
+        return await self._calls.run_poll(self._polling.poll_raw(as_seconds(timeout)))
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
         """All records, one by one, for ever.
@@ -138,7 +136,7 @@ class Consumer(ConsumerBase[K, V]):
 
         Raises `KafkaTimeoutError` when that takes longer than `timeout` (default.api.timeout.ms).
         """
-        return await self._run(self._polling.position(as_partition(partition), self._timeout(timeout)))
+        return await self._calls.run(self._polling.position(as_partition(partition), self._timeout(timeout)))
 
     # --- committed offsets
 
@@ -150,14 +148,14 @@ class Consumer(ConsumerBase[K, V]):
         See `barnabas.Consumer.commit`. A call that is cancelled may have committed.
         """
         chosen = None if offsets is None else as_offsets(offsets)
-        await self._run(self._polling.commits.commit(chosen, self._timeout(timeout)))
+        await self._calls.run(self._polling.commits.commit(chosen, self._timeout(timeout)))
 
     async def committed(
         self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return what the group has committed; None for a partition without."""
         chosen = set(as_partitions(partitions))
-        return await self._run(self._polling.commits.committed(chosen, self._timeout(timeout)))
+        return await self._calls.run(self._polling.commits.committed(chosen, self._timeout(timeout)))
 
     # --- the cluster
 
@@ -168,31 +166,31 @@ class Consumer(ConsumerBase[K, V]):
 
         None where there is none.
         """
-        return await self._run(self._times(timestamps, timeout))
+        return await self._calls.run(self._times(timestamps, timeout))
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """Return the first offset of each partition."""
-        return await self._run(self._bounds(partitions, reset.EARLIEST_TIMESTAMP, timeout))
+        return await self._calls.run(self._bounds(partitions, reset.EARLIEST_TIMESTAMP, timeout))
 
     async def end_offsets(
         self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """Return the offset after the last record that this consumer may read, for each partition."""
-        return await self._run(self._bounds(partitions, reset.LATEST_TIMESTAMP, timeout))
+        return await self._calls.run(self._bounds(partitions, reset.LATEST_TIMESTAMP, timeout))
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> Sequence[PartitionInfo]:
         """Return the partitions of a topic; none when there is no such topic."""
-        return await self._run(self._partitions(topic, timeout))
+        return await self._calls.run(self._partitions(topic, timeout))
 
     async def list_topics(self, timeout: float | None = None) -> dict[str, Sequence[PartitionInfo]]:
         """All topics that this consumer may see, with their partitions."""
-        return await self._run(self._look_up_topics(None, timeout))
+        return await self._calls.run(self._look_up_topics(None, timeout))
 
     async def client_instance_id(self, timeout: float | None = None) -> bytes:
         """Return the id (16 bytes) that the cluster gave this client for its telemetry; see `barnabas.Consumer`."""
-        return await self._run(self._instance_id(timeout))
+        return await self._calls.run(self._instance_id(timeout))
 
     # --- the end
 
@@ -211,11 +209,10 @@ class Consumer(ConsumerBase[K, V]):
         timeout = as_seconds(timeout)
         if self._loop_use.is_closed:
             return
-        if self._unfinished is not None:
-            await asyncio.shield(self._unfinished)
+        await self._calls.finish()
         with self._loop_use.exclusive:
             try:
-                await self._run(self._polling.close(timeout, operation))
+                await self._calls.run(self._polling.close(timeout, operation))
             finally:
                 self._loop_use.is_closed = True
                 self._environment.abandon()
@@ -250,81 +247,5 @@ class Consumer(ConsumerBase[K, V]):
 
     # --- inner
 
-    async def _run_poll(self, steps: Steps[T]) -> T:
-        try:
-            return await self._run_alone(steps)
-        except (KafkaError, asyncio.CancelledError):
-            raise
-        except BaseException:
-            # Of a deserializer, say: what was collected is handed out by the next poll.
-            self._polling.take_back()
-            raise
-
-    async def _run_alone(self, steps: Steps[T]) -> T:
-        if self._unfinished is not None:
-            await asyncio.shield(self._unfinished)
-        with self._loop_use.exclusive:
-            return await self._run(steps)
-
-    async def _run(self, steps: Steps[T]) -> T:
-        """Run a call to its end. It waits before anything is handed out, so who is cancelled has got nothing."""
-        with self._loop_use:
-            await self._waiter.be_fair()
-            try:
-                awaited = next(steps)
-                while True:
-                    if awaited is None:
-                        await self._waiter.wait()
-                        awaited = next(steps)
-                    else:
-                        awaited = _resume(steps, await self._run_application(steps, awaited))
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            except BaseException:
-                if self._unfinished is None:
-                    steps.close()
-                raise
-
-    async def _run_application(self, steps: Steps[Any], awaited: Awaitable[Any]) -> asyncio.Future[Any]:
-        """Await what a listener or callback returned; when the call is cancelled meanwhile, that goes on."""
-        task = asyncio.ensure_future(awaited)
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError:
-            self._unfinished = asyncio.ensure_future(self._finish(steps, task))
-            raise
-        return task
-
-    async def _finish(self, steps: Steps[Any], task: asyncio.Future[Any]) -> None:
-        """Finish a call that was cancelled, without its caller: a poll ends before it takes records."""
-        self._polling.is_abandoned = True
-        try:
-            await asyncio.wait([task])
-            awaited = _resume(steps, task)
-            while True:
-                if awaited is None:
-                    await self._waiter.wait()
-                    awaited = next(steps)
-                else:
-                    task = asyncio.ensure_future(awaited)
-                    await asyncio.wait([task])
-                    awaited = _resume(steps, task)
-        except StopIteration:
-            return
-        except Exception:
-            log.exception("%r: the rest of a call that was cancelled failed", self)
-        finally:
-            self._polling.is_abandoned = False
-            self._unfinished = None
-
     def _unsubscribe_in(self, call: str) -> None:
         raise IllegalArgumentError(f"{call} would have to wait for listeners here: await unsubscribe() instead")
-
-
-def _resume(steps: Steps[Any], task: asyncio.Future[Any]) -> Awaitable[Any] | None:
-    """Go on after the application's code, with its error if it raised one."""
-    if task.cancelled():
-        return steps.throw(asyncio.CancelledError())
-    error = task.exception()
-    return next(steps) if error is None else steps.throw(error)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from barnabas.broker.log.transaction_index import AbortedTxn
     from barnabas.broker.partition import Partition
     from barnabas.broker.replica_manager import ReplicaManager
+    from barnabas.broker.replication.quiet_partitions import QuietPartitions
     from barnabas.broker.replication.replication_quota import ReplicationQuota
     from barnabas.protocol.messages.fetch_response import FetchResponse
 
@@ -121,8 +122,12 @@ def read_targets(
 
 
 def _lags(read: PartitionRead, limits: FetchLimits) -> bool:
-    """Whether a follower has told that it knows a lower high watermark: it need not wait for records (KIP-1166)."""
-    return limits.replica is not None and 0 <= read.target.high_watermark < read.high_watermark
+    """Whether a follower has told that it knows a lower high watermark: it need not wait for records (KIP-1166).
+
+    What it lacks records for does not count, for it cannot take that over: one that is throttled would never wait.
+    """
+    target = read.target
+    return limits.replica is not None and 0 <= target.high_watermark < min(read.high_watermark, target.offset)
 
 
 def _read(
@@ -222,7 +227,7 @@ class DelayedFetch(DelayedOperation):
     appends cost it little; it reads once, for the answer.
     """
 
-    __slots__ = ("_available", "_finish", "_limits", "_read", "_seen", "_targets", "_woken")
+    __slots__ = ("_available", "_finish", "_limits", "_quiet", "_read", "_seen", "_targets", "_woken")
 
     def __init__(
         self,
@@ -232,6 +237,8 @@ class DelayedFetch(DelayedOperation):
         deadline: float,
         read: Callable[[], Fetched],
         finish: Callable[[Fetched, float], FetchResponse],
+        *,
+        quiet: QuietPartitions | None = None,
     ):
         follows = limits.replica is not None
         seen = {}
@@ -240,7 +247,8 @@ class DelayedFetch(DelayedOperation):
             if partition is not None:
                 key = partition.log_end if follows else partition
                 seen[key] = (partition, partition.leader_epoch, _size(partition, limits), target)
-        super().__init__(deadline, tuple(seen))
+        super().__init__(deadline, tuple(seen) if quiet is None else (*seen, quiet))
+        self._quiet = quiet
         self._read = read
         self._targets = targets
         self._limits = limits
@@ -256,10 +264,14 @@ class DelayedFetch(DelayedOperation):
     def try_complete(self, now: float) -> FetchResponse | None:
         """Answer once enough was appended, a partition is gone, or records that it waits at were deleted."""
         changed = False
+        if self._quiet is not None and self._quiet in self._woken:
+            self._woken.remove(self._quiet)
+            self._woken += self._no_longer_quiet(self._quiet)
         for key in self._woken:
             partition, leader_epoch, seen, target = self._seen[key]
             size = _size(partition, self._limits)
-            self._available += size - seen
+            if not self._is_held_back(partition):
+                self._available += size - seen
             self._seen[key] = partition, leader_epoch, size, target
             changed |= partition.deleted or partition.log.is_offline or target.offset < partition.log.log_start_offset
             changed |= partition.leader_epoch != leader_epoch
@@ -267,6 +279,23 @@ class DelayedFetch(DelayedOperation):
         if not changed and (self._available < self._limits.min_bytes or self._waits_for_transactions()):
             return None
         return self.on_expiration(now)
+
+    def _no_longer_quiet(self, quiet: QuietPartitions) -> list[Hashable]:
+        """Wait for what has grown as well, from where it was when it became quiet; returns the keys."""
+        keys: list[Hashable] = []
+        for target in quiet.take_grown():
+            partition = target.partition
+            if partition is not None:
+                self._seen.setdefault(partition.log_end, (partition, target.leader_epoch, target.appended, target))
+                keys.append(partition.log_end)
+        return keys
+
+    def _is_held_back(self, partition: Partition) -> bool:
+        """Whether a follower is not sent what was appended, because the quota for that is used up."""
+        limits = self._limits
+        if limits.exceeded is None or limits.replica is None:
+            return False
+        return is_throttled(partition, limits.replica.broker_id, limits.exceeded)
 
     def _waits_for_transactions(self) -> bool:
         """Whether all that was appended belongs to open transactions, or stands behind them."""

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import random
 
     from barnabas.broker.partition import Partition
+    from barnabas.broker.replication.quiet_partitions import QuietPartitions
 
 #: A session this long unused makes room for another one.
 MIN_EVICTION_SECONDS = 120.0
@@ -23,6 +24,7 @@ class FetchTarget:
     """A partition to read from, and, in a session, what the client was last told about it."""
 
     __slots__ = (
+        "appended",
         "high_watermark",
         "index",
         "known_high_watermark",
@@ -48,12 +50,17 @@ class FetchTarget:
         self.partition: Partition | None = None
         self.known_high_watermark = -1
         self.known_log_start_offset = -1
+        #: What the partition had (`Partition.appended`) when it became quiet, see `QuietPartitions`.
+        self.appended = 0
 
 
 class FetchSession:
-    """One client's partitions, in the order in which they are read; `epoch` is what the next request must carry."""
+    """One client's partitions, in the order in which they are read; `epoch` is what the next request must carry.
 
-    __slots__ = ("by_id", "epoch", "id", "last_used", "targets")
+    `quiet` are those of a follower that a Fetch need not look at; None for a consumer.
+    """
+
+    __slots__ = ("by_id", "epoch", "id", "last_used", "quiet", "targets")
 
     def __init__(self, id: int, by_id: bool, targets: OrderedDict[FetchKey, FetchTarget], now: float):
         self.id = id
@@ -61,6 +68,12 @@ class FetchSession:
         self.epoch = 1
         self.targets = targets
         self.last_used = now
+        self.quiet: QuietPartitions | None = None
+
+    def close(self) -> None:
+        """Let go of what the session holds elsewhere."""
+        if self.quiet is not None:
+            self.quiet.close()
 
     def advance(self, now: float) -> None:
         """Note that a request of the current epoch was taken up."""
@@ -87,7 +100,7 @@ class FetchSessionCache:
             oldest = next(iter(self._sessions.values()), None)
             if oldest is None or now - oldest.last_used <= MIN_EVICTION_SECONDS:
                 return None
-            del self._sessions[oldest.id]
+            self.remove(oldest.id)
         id = self._random.randint(1, 2**31 - 1)
         while id in self._sessions:
             id = self._random.randint(1, 2**31 - 1)
@@ -111,4 +124,6 @@ class FetchSessionCache:
 
     def remove(self, id: int) -> None:
         """Forget a session, if there is one."""
-        self._sessions.pop(id, None)
+        session = self._sessions.pop(id, None)
+        if session is not None:
+            session.close()

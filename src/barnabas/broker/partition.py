@@ -149,6 +149,8 @@ class Partition:
         self.log = log
         self._uncommitted.clear()
         self.readable = self.appended
+        if self.in_sync is not None:
+            self.in_sync.on_lag()
         if has_lost and self.in_sync is not None:
             self.in_sync = None
             self.is_leader, self.leader_id = False, NO_LEADER
@@ -253,6 +255,8 @@ class Partition:
     def _note_growth(self) -> None:
         self._uncommitted.append((self.log.log_end_offset, self.appended))
         self._mark(self.log_end)
+        if self.in_sync is not None:
+            self.in_sync.on_lag()
 
     def advance_high_watermark(self, now_ms: int, end: int = -1) -> bool:
         """Move the high watermark to where it may be by now; whether it has moved.
@@ -349,6 +353,8 @@ class Partition:
         before, start_before = known.log_end_offset, known.log_start_offset
         replica = in_sync.record_fetch(replica_id, fetch, self.log.log_end_offset, now_ms)
         proposal = in_sync.expand(replica, self.log.high_watermark)
+        if replica.log_end_offset < self.log.log_end_offset:
+            in_sync.on_lag()
         if replica.log_end_offset != before:
             self.advance_high_watermark(now_ms)
         if replica.log_start_offset != start_before:
@@ -366,6 +372,11 @@ class Partition:
         """Return a proposal to take late followers out of the ISR; None where there are none."""
         return None if self.in_sync is None else self.in_sync.shrink(self.log.log_end_offset, now_ms)
 
+    @property
+    def may_lag(self) -> bool:
+        """Whether a follower in sync may lack something, so that it can be late."""
+        return self.in_sync is not None and not self.deleted and not self.in_sync.are_level(self.log.log_end_offset)
+
     def alter_partition_completed(
         self, proposal: PendingPartitionChange, answer: PartitionRegistration | int, now_ms: int
     ) -> bool:
@@ -377,6 +388,8 @@ class Partition:
             return in_sync.refused(proposal, answer)
         if in_sync.accepted(proposal, answer):
             self.partition_epoch = in_sync.partition_epoch
+            # A follower that is out of sync now is looked at with each Fetch.
+            self._mark(self)
             self.advance_high_watermark(now_ms)
         return False
 

@@ -103,6 +103,14 @@ class Purgatory:
             operation.cancel()
             self._forget(operation)
 
+    def watch(self, key: Hashable, watcher: DelayedOperation) -> None:
+        """Have an operation that is not parked told of a key (`woken_by`), until `unwatch`."""
+        self._watchers.setdefault(key, {})[watcher] = None
+
+    def unwatch(self, key: Hashable, watcher: DelayedOperation) -> None:
+        """Tell it no more."""
+        self._drop(key, watcher)
+
     def mark(self, key: Hashable) -> None:
         """Note that something happened to `key`: data came, a topic went."""
         if key in self._watchers:
@@ -141,11 +149,14 @@ class Purgatory:
     def _forget(self, operation: DelayedOperation) -> None:
         self.parked -= 1
         for key in operation.keys:
-            watchers = self._watchers.get(key)
-            if watchers is not None:
-                watchers.pop(operation, None)
-                if not watchers:
-                    del self._watchers[key]
+            self._drop(key, operation)
+
+    def _drop(self, key: Hashable, operation: DelayedOperation) -> None:
+        watchers = self._watchers.get(key)
+        if watchers is not None:
+            watchers.pop(operation, None)
+            if not watchers:
+                del self._watchers[key]
 
     def _compact(self) -> None:
         # Answered operations stay in the heap until their deadline; this keeps their number bounded.

@@ -6,6 +6,7 @@ What the controller decides comes here, too (`apply_delta`): this broker leads a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -71,6 +72,8 @@ class ReplicaManager:
         self._purgatory = purgatory
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._cluster: Cluster | None = None
+        #: Those that this broker leads, and where a follower in sync may lack something.
+        self._lagging: dict[Partition, None] = {}
         self._flushes = CountingStorage(logs.storage)
         #: `on_ready` tells that `apply_delta` can take roles for which it had to wait.
         self.assigned_logs = AssignedLogs(logs)
@@ -195,6 +198,7 @@ class ReplicaManager:
             in_sync = partition.in_sync
             if in_sync is None and len(registration.replicas) > 1:
                 in_sync = InSyncReplicas(cluster.me, cluster.brokers, cluster.max_lag_ms)
+                in_sync.on_lag = partial(self._lagging.setdefault, partition)
             elif len(registration.replicas) == 1:
                 in_sync = None
             partition.make_leader(cluster.me, registration, in_sync, now_ms)
@@ -252,7 +256,10 @@ class ReplicaManager:
 
     def shrink_isrs(self, now_ms: int) -> None:
         """Propose to take followers out that have lagged too long; call it every half `replica.lag.time.max.ms`."""
-        for partition in self._partitions.values():
+        for partition in list(self._lagging):
+            if not partition.may_lag:
+                del self._lagging[partition]
+                continue
             proposal = partition.shrink_isr(now_ms)
             if proposal is not None:
                 self._propose(partition, proposal)

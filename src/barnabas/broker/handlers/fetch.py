@@ -44,6 +44,7 @@ from barnabas.protocol.thresholds import FETCH_TOPIC_IDS_FROM
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.log.cold_range import ColdRange
+    from barnabas.broker.replication.quiet_partitions import QuietPartitions
     from barnabas.broker.replication.replication_quota import ReplicationQuota
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.messages.fetch_request import FetchRequest
@@ -81,10 +82,14 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
         if replica is not None and quota is not None:
             _record_throttled(quota, replica, fetched, now)
         fetched.reads += denied
-        for read in fetched.reads:
-            if read.target.partition is not None:
-                read.target.partition.bytes_out += len(read.records)
-        return _full_response(session, fetched) if is_full or session is None else _changes(session, fetched)
+        for one in fetched.reads:
+            if one.target.partition is not None:
+                one.target.partition.bytes_out += len(one.records)
+        response = _full_response(session, fetched) if is_full or session is None else _changes(session, fetched)
+        if quiet is not None:
+            for one in fetched.reads:
+                quiet.took(one)
+        return response
 
     max_bytes = min(request.max_bytes, broker.config.get_int("fetch.max.bytes"))
     if broker.client_quotas.enabled:
@@ -99,11 +104,13 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
         selector=_selector(broker, context, request) if replica is None else None,
         exceeded=quota if quota is not None and quota.is_exceeded(now) else None,
     )
-    asked, denied = _allowed(broker, context, replica, targets)
+    quiet = _quiet(broker, session, replica, is_new=is_full)
+    asked, denied = _allowed(broker, context, replica, targets if quiet is None else quiet.active)
 
     def read(*, only_cached: bool = False) -> Fetched:
         room = max(_LEAST_ROOM, _MOST_UNSENT - broker.unsent_bytes)
-        return read_targets(broker.replica_manager, asked, limits, room, only_cached=only_cached)
+        wanted = asked if quiet is None else list(quiet.active.values())
+        return read_targets(broker.replica_manager, wanted, limits, room, only_cached=only_cached)
 
     def look() -> list[ColdRange]:
         return read(only_cached=True).cold
@@ -114,11 +121,26 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
         fetched = read(only_cached=True)
         if fetched.cold:
             return ColdFetch(broker.replica_manager, fetched.cold, look, lambda now: finish(read(), now))
-        if fetched.available >= limits.min_bytes or fetched.urgent or deadline <= now or not asked or denied:
+        if fetched.available >= limits.min_bytes or fetched.urgent or deadline <= now or not targets or denied:
             return finish(fetched, now)
-        return DelayedFetch(asked, limits, fetched.available, deadline, read, finish)
+        return DelayedFetch(asked, limits, fetched.available, deadline, read, finish, quiet=quiet)
 
     return when_open(broker, ((one.topic, one.index) for one in asked if one.partition is None), answer)
+
+
+def _quiet(
+    broker: BrokerState, session: FetchSession | None, replica: FetchingReplica | None, *, is_new: bool
+) -> QuietPartitions | None:
+    """Return what knows the partitions of a follower's session that need not be looked at; None for a consumer."""
+    if session is None or replica is None:
+        return None
+    if session.quiet is None or is_new:
+        from barnabas.broker.replication.quiet_partitions import QuietPartitions
+
+        session.quiet = QuietPartitions(broker.purgatory, replica, session.targets)
+    else:
+        session.quiet.begin(replica)
+    return session.quiet
 
 
 def _record_throttled(quota: ReplicationQuota, replica: FetchingReplica, fetched: Fetched, now: float) -> None:
@@ -193,8 +215,10 @@ def _take_up(
         wants_session = request.session_epoch == INITIAL_EPOCH and targets
         return cache.create(by_id, targets, context.now) if wants_session else None, targets
     session = cache.use(request.session_id, request.session_epoch, by_id, context.now)
-    _forget(session.targets, request, by_id)
+    _forget(session, request, by_id)
     _merge(session.targets, request, by_id)
+    if session.quiet is not None:
+        _rouse(session, session.quiet, request, by_id)
     if len(session.targets) > MAX_ELEMENTS:
         cache.remove(session.id)
         raise errors.FetchSessionIdNotFoundError(f"Fetch session {session.id} has more than {MAX_ELEMENTS} partitions.")
@@ -223,10 +247,21 @@ def _merge(
     return targets
 
 
-def _forget(targets: OrderedDict[FetchKey, FetchTarget], request: FetchRequest, by_id: bool) -> None:
+def _forget(session: FetchSession, request: FetchRequest, by_id: bool) -> None:
     for topic in request.forgotten_topics_data:
         for index in topic.partitions:
-            targets.pop((topic.topic_id if by_id else topic.topic, index), None)
+            key = (topic.topic_id if by_id else topic.topic, index)
+            target = session.targets.pop(key, None)
+            if target is not None and session.quiet is not None:
+                session.quiet.active.pop(key, None)
+                session.quiet.forget(target)
+
+
+def _rouse(session: FetchSession, quiet: QuietPartitions, request: FetchRequest, by_id: bool) -> None:
+    """Look at what a follower has named."""
+    for topic in request.topics:
+        for asked in topic.partitions:
+            quiet.rouse(session.targets[(topic.topic_id if by_id else topic.topic, asked.partition)])
 
 
 def _full_response(session: FetchSession | None, fetched: Fetched) -> FetchResponse:
@@ -256,6 +291,8 @@ def _changes(session: FetchSession, fetched: Fetched) -> FetchResponse:
                 key = (target.topic, target.index)
                 if key in session.targets:
                     session.targets.move_to_end(key)
+                if session.quiet is not None and key in session.quiet.active:
+                    session.quiet.active.move_to_end(key)
     return _response(session.id, changed)
 
 

@@ -16,6 +16,8 @@ from barnabas.broker.replication.partition_state import (
 from barnabas.broker.replication.replica import NO_BROKER_EPOCH, FollowerFetch, Replica
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from barnabas.broker.metadata.partition_registration import PartitionRegistration
     from barnabas.broker.replication.partition_state import Brokers
 
@@ -33,10 +35,14 @@ _AWAIT_METADATA = (
 
 
 class InSyncReplicas:
-    """The followers of one partition in one leadership of this broker, and the ISR."""
+    """The followers of one partition in one leadership of this broker, and the ISR.
 
-    __slots__ = ("_brokers", "_max_lag_ms", "_me", "epoch_start_offset", "leader_epoch", "partition_epoch", "replicas",
-                 "state")  # fmt: skip
+    `on_lag` is called when followers may lack something from now on: until all in sync have everything
+    (`are_level`), they are to be looked at for being late (`shrink`).
+    """
+
+    __slots__ = ("_brokers", "_max_lag_ms", "_me", "epoch_start_offset", "leader_epoch", "on_lag", "partition_epoch",
+                 "replicas", "state")  # fmt: skip
 
     def __init__(self, me: int, brokers: Brokers, max_lag_ms: int) -> None:
         self._me = me
@@ -47,6 +53,7 @@ class InSyncReplicas:
         self.leader_epoch = -1
         self.partition_epoch = -1
         self.epoch_start_offset = 0
+        self.on_lag: Callable[[], None] = lambda: None
 
     def update(self, registration: PartitionRegistration, log_end_offset: int, now_ms: int, *, is_new: bool) -> None:
         """Take in what the controller says of the partition; `is_new`: this broker was not its leader before.
@@ -57,6 +64,7 @@ class InSyncReplicas:
         self.replicas = {replica: self.replicas.get(replica) or Replica(replica) for replica in followers}
         self.state = CommittedPartitionState(frozenset(registration.isr))
         self.partition_epoch = registration.partition_epoch
+        self.on_lag()
         if registration.leader_epoch > self.leader_epoch:
             self.leader_epoch = registration.leader_epoch
             self.epoch_start_offset = log_end_offset
@@ -153,6 +161,14 @@ class InSyncReplicas:
         pending = PendingShrinkIsr(late, self._proposed(state.isr - late), state)
         self.state = pending
         return pending
+
+    def are_level(self, log_end_offset: int) -> bool:
+        """Whether all in sync have everything, and no proposal is in flight: none of them can be late."""
+        return isinstance(self.state, CommittedPartitionState) and all(
+            broker_id == self._me
+            or (broker_id in self.replicas and self.replicas[broker_id].log_end_offset == log_end_offset)
+            for broker_id in self.state.isr
+        )
 
     def _is_late(self, broker_id: int, log_end_offset: int, now_ms: int) -> bool:
         if broker_id == self._me:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 UNKNOWN_OFFSET = -1
 #: In the place of a broker epoch: the follower does not tell one, and it is not checked (ZooKeeper mode).
@@ -17,6 +17,12 @@ class FollowerFetch(NamedTuple):
     broker_epoch: int
 
 
+class LastFetch(Protocol):
+    """The fetch session of a follower that asks for a partition without naming it (`QuietPartitions`)."""
+
+    last_fetch_ms: int
+
+
 class Replica:
     """How far one follower has come, in offsets and milliseconds.
 
@@ -25,6 +31,7 @@ class Replica:
     """
 
     __slots__ = (
+        "_quiet",
         "broker_epoch",
         "broker_id",
         "last_caught_up_ms",
@@ -42,6 +49,18 @@ class Replica:
         self.last_fetch_leader_log_end_offset = 0
         self.last_fetch_ms = 0
         self.last_caught_up_ms = 0
+        self._quiet: LastFetch | None = None
+
+    def begin_quiet(self, session: LastFetch) -> None:
+        """Count each Fetch of a session as one that has found nothing new, although it does not come here."""
+        self._quiet = session
+
+    def end_quiet(self, session: LastFetch) -> None:
+        """Take over when the last of them came; those that follow are told again."""
+        if self._quiet is session:
+            self.last_fetch_ms = max(self.last_fetch_ms, session.last_fetch_ms)
+            self.last_caught_up_ms = max(self.last_caught_up_ms, session.last_fetch_ms)
+            self._quiet = None
 
     def __repr__(self) -> str:
         return (
@@ -67,6 +86,7 @@ class Replica:
 
     def reset(self, leader_end_offset: int, now_ms: int, *, is_new_leader: bool, in_sync: bool) -> None:
         """Begin a leader epoch: who is in sync has its time from now on, who is not holds nothing back."""
+        self._quiet = None
         self.last_caught_up_ms = now_ms if in_sync else 0
         self.last_fetch_ms = now_ms if in_sync and not is_new_leader else 0
         if is_new_leader:
@@ -77,4 +97,7 @@ class Replica:
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
         """Whether the follower has everything, or had everything not longer ago than `replica.lag.time.max.ms`."""
-        return self.log_end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= max_lag_ms
+        caught_up_ms = self.last_caught_up_ms
+        if self._quiet is not None:
+            caught_up_ms = max(caught_up_ms, self._quiet.last_fetch_ms)
+        return self.log_end_offset == leader_end_offset or now_ms - caught_up_ms <= max_lag_ms

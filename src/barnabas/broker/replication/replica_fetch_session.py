@@ -9,7 +9,7 @@ from barnabas.protocol.messages.fetch_request import FetchTopic, ForgottenTopic
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from barnabas.protocol.messages.fetch_request import FetchPartition, FetchRequest
     from barnabas.protocol.messages.fetch_response import FetchResponse, PartitionData
@@ -33,13 +33,24 @@ class ReplicaFetchSession:
         self._epoch = INITIAL_EPOCH
         self._sent = {}
 
-    def fill(self, request: FetchRequest, wanted: Mapping[TopicPartition, tuple[bytes, FetchPartition]]) -> bool:
-        """Say in the request what the leader does not know; whether there is anything to ask for at all."""
+    @property
+    def is_new(self) -> bool:
+        """Whether the leader knows nothing of it yet: the next request has to name every partition."""
+        return self._epoch == INITIAL_EPOCH
+
+    def fill(
+        self,
+        request: FetchRequest,
+        wanted: Mapping[TopicPartition, tuple[bytes, FetchPartition]],
+        gone: Iterable[TopicPartition],
+    ) -> bool:
+        """Say in the request what the leader does not know; whether there is anything to ask for at all.
+
+        `wanted` are partitions that may be asked for otherwise than before, `gone` those that are asked for no more.
+        """
         if not wanted and not self._sent:
             return False
         request.session_id, request.session_epoch = self._id, self._epoch
-        if self._epoch == INITIAL_EPOCH:
-            self._sent = {}
         topics: dict[bytes, FetchTopic] = {}
         for name, (topic_id, partition) in wanted.items():
             sent = (topic_id, _fields(partition))
@@ -50,10 +61,12 @@ class ReplicaFetchSession:
                 topic.partitions.append(partition)
         request.topics = list(topics.values())
         forgotten: dict[bytes, ForgottenTopic] = {}
-        for name in [name for name in self._sent if name not in wanted]:
+        for name in gone:
+            if name in wanted or name not in self._sent:
+                continue
             topic_id, _ = self._sent.pop(name)
-            gone = forgotten.setdefault(topic_id, ForgottenTopic(topic=name.topic, topic_id=topic_id))
-            gone.partitions.append(name.partition)
+            topic_gone = forgotten.setdefault(topic_id, ForgottenTopic(topic=name.topic, topic_id=topic_id))
+            topic_gone.partitions.append(name.partition)
         request.forgotten_topics_data = list(forgotten.values())
         return True
 

@@ -7,6 +7,7 @@ follower's last epoch ends with it, and the follower cuts there, and asks again 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -20,7 +21,7 @@ from barnabas.protocol.messages.list_offsets_request import ListOffsetsPartition
 from barnabas.protocol.messages.list_offsets_response import ListOffsetsResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from barnabas.broker.instant import Instant
     from barnabas.broker.log.leader_epoch_file_cache import EpochEntry
@@ -36,6 +37,8 @@ _OUT_OF_RANGE = errors.OffsetOutOfRangeError.code
 
 #: A partition that is throttled is left out for so long, in seconds, before the quota is looked at again.
 _THROTTLED_FOR = 0.1
+#: So many partitions are looked at with each Fetch in turn: nobody tells when retention moves the start of a log.
+LOOKED_AT = 16
 
 
 class FetcherSettings(NamedTuple):
@@ -119,7 +122,15 @@ class ReplicaFetcher:
         self._quota = quota
         self._states: dict[TopicPartition, PartitionFetchState] = {}
         self._session = ReplicaFetchSession()
+        #: What the leader was asked for: by Fetch, as long as the session lasts, and by ListOffsets.
         self._asked: dict[TopicPartition, tuple[int, int]] = {}
+        self._asked_offsets: dict[TopicPartition, tuple[int, int]] = {}
+        #: Partitions that may have to be asked for otherwise than before, and those that are asked for no more.
+        self._changed: dict[TopicPartition, None] = {}
+        self._gone: dict[TopicPartition, None] = {}
+        self._delayed: dict[TopicPartition, None] = {}
+        self._lost: dict[TopicPartition, None] = {}
+        self._turn: OrderedDict[TopicPartition, None] = OrderedDict()
         self._request: Message | None = None
         self.failed: dict[TopicPartition, Exception | None] = {}
         """Partitions that are left alone until they are added again: fenced, or something is wrong with what came."""
@@ -147,18 +158,25 @@ class ReplicaFetcher:
             return
         logs = self._logs
         epoch, offset = logs.latest_epoch(name), logs.log_end_offset(name)
+        self.remove_partition(name)
         self._states[name] = PartitionFetchState(topic_id, leader_epoch, offset, epoch)
+        self._changed[name] = None
+        self._turn[name] = None
         if epoch == UNDEFINED_EPOCH and logs.high_watermark(name) < offset:
             # Of an old format: nothing else says what may be kept.
             for problem in logs.truncate_to({name: logs.high_watermark(name)}, now_ms).values():
-                del self._states[name]
+                self.remove_partition(name)
                 raise problem
             self._states[name].fetch_offset = logs.log_end_offset(name)
 
     def remove_partition(self, name: TopicPartition) -> None:
         """Copy a partition no more."""
-        self._states.pop(name, None)
         self.failed.pop(name, None)
+        if self._states.pop(name, None) is not None:
+            for names in (self._changed, self._delayed, self._lost):
+                names.pop(name, None)
+            self._gone[name] = None
+            del self._turn[name]
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
@@ -166,35 +184,51 @@ class ReplicaFetcher:
         """Return the next request, None as long as one is in flight, or nothing is due."""
         if self._request is not None:
             return None
-        ready = {name: state for name, state in self._states.items() if state.delayed_until <= now}
+        for name in [name for name in self._delayed if self._states[name].delayed_until <= now]:
+            del self._delayed[name]
+            self._changed[name] = None
         if self._quota is not None and self._quota.is_exceeded(now):
-            ready = self._without_throttled(ready, self._quota, now)
-        lost = {name: state for name, state in ready.items() if state.is_out_of_range}
-        self._request = self._list_offsets(lost) if lost else self._fetch(ready)
+            self._hold_back(self._quota, now)
+        lost = {name: self._states[name] for name in self._lost if name not in self._delayed}
+        self._request = self._list_offsets(lost) if lost else self._fetch()
         return self._request
 
-    def _without_throttled(
-        self, ready: Mapping[TopicPartition, PartitionFetchState], quota: ReplicationQuota, now: float
-    ) -> dict[TopicPartition, PartitionFetchState]:
+    def _hold_back(self, quota: ReplicationQuota, now: float) -> None:
         """Leave out what is throttled and not in sync, for a moment."""
-        kept = {}
-        for name, state in ready.items():
-            if state.is_in_sync or not quota.is_throttled(*name):
-                kept[name] = state
-            else:
-                state.delayed_until = now + _THROTTLED_FOR
-        return kept
+        for name, state in self._states.items():
+            if not state.is_in_sync and name not in self._delayed and quota.is_throttled(*name):
+                self._put_off(name, state, now + _THROTTLED_FOR)
+
+    def _put_off(self, name: TopicPartition, state: PartitionFetchState, until: float) -> None:
+        state.delayed_until = until
+        self._delayed[name] = self._gone[name] = None
+        self._changed.pop(name, None)
 
     def next_deadline(self) -> float:
         """When `next_request` may give something that it does not give now."""
         if self._request is not None:
             return inf
-        return min((state.delayed_until for state in self._states.values()), default=inf)
+        if len(self._states) > len(self._delayed):
+            return -inf
+        return min((self._states[name].delayed_until for name in self._delayed), default=inf)
 
-    def _fetch(self, ready: Mapping[TopicPartition, PartitionFetchState]) -> FetchRequest | None:
+    def _names_to_look_at(self) -> Iterable[TopicPartition]:
+        """Return what may have changed since the leader was told; of a new session, everything that is not delayed."""
+        if self._session.is_new:
+            self._asked = {}
+            return [name for name in self._states if name not in self._delayed]
+        for _ in range(min(LOOKED_AT, len(self._turn))):
+            name = next(iter(self._turn))
+            self._turn.move_to_end(name)
+            if name not in self._delayed:
+                self._changed[name] = None
+        return self._changed
+
+    def _fetch(self) -> FetchRequest | None:
         logs, settings = self._logs, self._settings
         wanted: dict[TopicPartition, tuple[bytes, FetchPartition]] = {}
-        for name, state in ready.items():
+        for name in self._names_to_look_at():
+            state = self._states[name]
             wanted[name] = (
                 state.topic_id,
                 FetchPartition(
@@ -213,9 +247,13 @@ class ReplicaFetcher:
             max_bytes=settings.max_bytes,
             replica_state=FetchReplicaState(replica_id=self._me, replica_epoch=self._broker_epoch()),
         )
-        if not self._session.fill(request, wanted):
+        if not self._session.fill(request, wanted, self._gone):
             return None
-        self._asked = {name: (state.leader_epoch, state.fetch_offset) for name, state in ready.items()}
+        for name in self._gone:
+            self._asked.pop(name, None)
+        for name in wanted:
+            self._asked[name] = self._states[name].leader_epoch, self._states[name].fetch_offset
+        self._changed, self._gone = {}, {}
         return request
 
     def _list_offsets(self, lost: Mapping[TopicPartition, PartitionFetchState]) -> ListOffsetsRequest:
@@ -229,7 +267,7 @@ class ReplicaFetcher:
                     timestamp=LATEST if state.leader_end_offset is None else EARLIEST,
                 )
             )
-        self._asked = {name: (state.leader_epoch, state.fetch_offset) for name, state in lost.items()}
+        self._asked_offsets = {name: (state.leader_epoch, state.fetch_offset) for name, state in lost.items()}
         return ListOffsetsRequest(replica_id=self._me, topics=list(topics.values()))
 
     # -- responses ---------------------------------------------------------------------------------------------------
@@ -244,20 +282,22 @@ class ReplicaFetcher:
 
     def disconnected(self, now: float) -> None:
         """Give the request in flight up; all that it asked for waits a while."""
-        self._request = None
+        given_up, self._request = self._request, None
         self._session.reset()
-        self._delay(self._asked, now)
+        self._delay(self._asked_offsets if isinstance(given_up, ListOffsetsRequest) else self._asked, now)
 
     def _delay(self, names: Mapping[TopicPartition, object], now: float) -> None:
         for name in names:
             state = self._states.get(name)
             if state is not None:
-                state.delayed_until = now + self._settings.backoff
+                self._put_off(name, state, now + self._settings.backoff)
 
-    def _asked_state(self, name: TopicPartition) -> PartitionFetchState | None:
+    def _asked_state(
+        self, name: TopicPartition, asked: Mapping[TopicPartition, tuple[int, int]]
+    ) -> PartitionFetchState | None:
         """Return the state of a partition, if it is still that in which it was asked for."""
         state = self._states.get(name)
-        if state is None or self._asked.get(name) != (state.leader_epoch, state.fetch_offset):
+        if state is None or asked.get(name) != (state.leader_epoch, state.fetch_offset):
             return None
         return state
 
@@ -268,9 +308,10 @@ class ReplicaFetcher:
             return
         cuts: dict[TopicPartition, int] = {}
         for name, data in found.items():
-            state = self._asked_state(name)
+            state = self._asked_state(name, self._asked)
             if state is None or state.is_out_of_range:
                 continue
+            self._changed[name] = None
             if data.error_code:
                 self._take_error(name, state, data.error_code, now.now)
             elif data.diverging_epoch.epoch >= 0:
@@ -283,14 +324,15 @@ class ReplicaFetcher:
     def _take_error(self, name: TopicPartition, state: PartitionFetchState, code: int, now: float) -> None:
         if code == _OUT_OF_RANGE:
             state.is_out_of_range, state.leader_end_offset = True, None
+            self._lost[name] = None
         elif code == _FENCED:
             # The leader knows a later epoch: the metadata that tell of it are on their way.
             self._fail(name, None)
         else:
-            state.delayed_until = now + self._settings.backoff
+            self._put_off(name, state, now + self._settings.backoff)
 
     def _fail(self, name: TopicPartition, problem: Exception | None) -> None:
-        del self._states[name]
+        self.remove_partition(name)
         self.failed[name] = problem
 
     def _append(self, name: TopicPartition, state: PartitionFetchState, data: PartitionData, now: Instant) -> None:
@@ -302,7 +344,7 @@ class ReplicaFetcher:
             logs.append(name, data, state.leader_epoch, now.now_ms)
         except (errors.CorruptRecordError, errors.InvalidRecordError, errors.KafkaStorageError):
             # Damaged on the way, or a disk that may be mended: another try tells.
-            state.delayed_until = now.now + self._settings.backoff
+            self._put_off(name, state, now.now + self._settings.backoff)
         except errors.KafkaError as problem:
             self._fail(name, problem)
             return
@@ -338,8 +380,9 @@ class ReplicaFetcher:
             state = self._states[name]
             if name in failed:
                 # The leader will say the same again.
-                state.delayed_until = now.now + self._settings.backoff
+                self._put_off(name, state, now.now + self._settings.backoff)
                 continue
+            self._changed[name] = None
             state.fetch_offset = self._logs.log_end_offset(name)
             state.last_fetched_epoch = self._logs.latest_epoch(name)
 
@@ -349,18 +392,18 @@ class ReplicaFetcher:
         for topic in response.topics:
             for found in topic.partitions:
                 name = TopicPartition(topic.name, found.partition_index)
-                state = self._asked_state(name)
+                state = self._asked_state(name, self._asked_offsets)
                 if state is None or not state.is_out_of_range:
                     continue
                 if found.error_code:
                     self._take_error(name, state, found.error_code, now.now)
                     if name in self._states and found.error_code == _OUT_OF_RANGE:
-                        state.delayed_until = now.now + self._settings.backoff
+                        self._put_off(name, state, now.now + self._settings.backoff)
                 elif state.leader_end_offset is None and found.offset >= self._logs.log_end_offset(name):
                     # Not too long: perhaps it ends before the leader begins.
                     state.leader_end_offset = found.offset
                 elif state.leader_end_offset is None:
-                    state.is_out_of_range = False
+                    self._found(name, state)
                     self._truncate({name: found.offset}, now)
                 else:
                     self._start_at(name, state, found.offset, now)
@@ -371,7 +414,13 @@ class ReplicaFetcher:
             try:
                 self._logs.truncate_fully_and_start_at(name, leader_start, now.now_ms)
             except errors.KafkaStorageError:
-                state.delayed_until = now.now + self._settings.backoff
+                self._put_off(name, state, now.now + self._settings.backoff)
                 return
             state.fetch_offset, state.last_fetched_epoch = leader_start, self._logs.latest_epoch(name)
+        self._found(name, state)
+
+    def _found(self, name: TopicPartition, state: PartitionFetchState) -> None:
+        """Fetch again what was out of range."""
         state.is_out_of_range = False
+        del self._lost[name]
+        self._changed[name] = None

@@ -16,10 +16,10 @@ Rules of the room
    and offset.
 6. A task is not thread-safe and is used again after an error only by restoring it: its stores hold half a record.
 
-Files: `task` (a task, what it sends, and records that cannot be deserialized), `global_task` (global stores), `context`
-(what processors see), `nodes` (the nodes of a task), `partition_group` (whose record comes next), `punctuation`,
-`record_collector` (serializes what is sent), `exception_handlers`, `timestamp_extractors`, `processors/` (Kafka's
-processor classes).
+Files: `task` (a task, and what it sends), `global_task` (global stores), `context` (what processors see), `nodes` (the
+nodes of a task), `partition_group` (whose record comes next), `record_deserializer` (records that cannot be read),
+`punctuation`, `record_collector` (serializes what is sent), `exception_handlers`, `timestamp_extractors`, `processors/`
+(Kafka's processor classes).
 
 Sources: Kafka's packages `processor.internals` and `kstream.internals`; KIP-138, KIP-353, KIP-1033, KIP-1034.
 """

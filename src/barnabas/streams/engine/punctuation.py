@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Any
+from typing import TYPE_CHECKING
 
 from barnabas.streams.topology.processor_api import Punctuator
+
+if TYPE_CHECKING:
+    from barnabas.streams.engine.task_node import TaskNode
 
 
 class Schedule:
@@ -14,7 +17,7 @@ class Schedule:
 
     __slots__ = ("cancelled", "interval_ms", "node", "punctuator", "time")
 
-    def __init__(self, node: Any, time: int, interval_ms: int, punctuator: Punctuator) -> None:
+    def __init__(self, node: TaskNode, time: int, interval_ms: int, punctuator: Punctuator) -> None:
         self.node = node
         self.time = time
         self.interval_ms = interval_ms

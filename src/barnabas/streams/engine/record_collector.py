@@ -12,12 +12,30 @@ except ImportError:
     from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.streams.engine.exception_handlers import ErrorHandlerContext, Response, Result
 from barnabas.streams.engine.record import OutputRecord
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.serdes.record_context import RecordContext
+
+if TYPE_CHECKING:
+    from barnabas.streams.topology.processor_api import TaskId
+
+    class Sender(Protocol):
+        """The task that sends."""
+
+        id: TaskId
+
+        def record_dropped(self) -> None:
+            """Count a record as dropped."""
+
+    class Sink(Protocol):
+        """A node of a task that writes to a topic."""
+
+        name: str
+        key_serializer: Any
+        value_serializer: Any
 
 
 class FailedProcessingError(StreamsError):
@@ -41,7 +59,7 @@ def failed(message: str, node: str | None, cause: BaseException) -> FailedProces
 class RecordCollector:
     """Holds what was sent until the task takes it."""
 
-    def __init__(self, task: Any, production_handler: Any, partitions_of: Callable[[str], int]) -> None:
+    def __init__(self, task: Sender, production_handler: Any, partitions_of: Callable[[str], int]) -> None:
         self._task = task
         self._handler = production_handler
         self._partitions_of = partitions_of
@@ -78,7 +96,7 @@ class RecordCollector:
         )
 
     def handle_unserializable(
-        self, node: Any, topic: str, record: Any, what: str, context: RecordContext, problem: Exception
+        self, node: Sink, topic: str, record: Any, what: str, context: RecordContext, problem: Exception
     ) -> None:
         """Ask the handler whether a record whose "key" or "value" cannot be serialized may be left out.
 

@@ -21,6 +21,7 @@ from barnabas.streams.engine.nodes import make_nodes
 from barnabas.streams.engine.partition_group import Stamp
 from barnabas.streams.engine.punctuation import PunctuationQueue, Schedule
 from barnabas.streams.engine.record_collector import FailedProcessingError, error_context, failed
+from barnabas.streams.engine.record_deserializer import handle_deserialization_failure
 from barnabas.streams.engine.timestamp_extractors import FailOnInvalidTimestamp
 from barnabas.streams.errors import StreamsError, TaskCorruptedError, TaskMigratedError, TopologyError
 from barnabas.streams.state.memory import Backend, MemoryBackend
@@ -327,19 +328,8 @@ class Task:
     def _handle_deserialization_error(self, source: TaskNode, raw: InputRecord, problem: Exception) -> None:
         where = RecordContext(raw.timestamp, raw.offset, raw.partition, raw.topic, raw.headers, raw.key, raw.value)
         handler = self._settings.config.deserialization_exception_handler
-        try:
-            response: Response = handler.handle_error(error_context(where, source.name, self.id), raw, problem)
-            result = response.result
-        except Exception as fatal:
-            raise StreamsError("Fatal user code error in deserialization error callback") from fatal
-        for sent in response.dead_letter_queue_records:
-            self.collector.append(sent)
-        if result is Result.FAIL:
-            raise StreamsError(
-                "Deserialization exception handler is set to fail upon a deserialization error. If you would rather "
-                "have the streaming pipeline continue after a deserialization error, please set the "
-                "deserialization.exception.handler appropriately."
-            ) from problem
+        at = error_context(where, source.name, self.id)
+        handle_deserialization_failure(handler, at, raw, problem, self.collector.append)
         self.record_dropped()
 
     # -- state

@@ -12,6 +12,7 @@ from barnabas.broker import delayed_fetch, delayed_produce
 from barnabas.broker.instant import Instant
 from barnabas.broker.log.unified_log import LOG_END, UnifiedLog
 from barnabas.broker.partition import Partition
+from barnabas.broker.replication import quiet_partitions, replica_fetcher
 from barnabas.broker.replication.in_sync_replicas import InSyncReplicas
 from barnabas.broker.replication.partition_state import PendingExpandIsr, PendingShrinkIsr
 from barnabas.broker.replication.replica_fetcher import ReplicaFetcher
@@ -25,6 +26,13 @@ def _without_logs() -> Iterator[None]:
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
+
+
+@pytest.fixture(autouse=True)
+def _none_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The only partition would be looked at with each Fetch, whether it is roused or not."""
+    monkeypatch.setattr(quiet_partitions, "LOOKED_AT", 0)
+    monkeypatch.setattr(replica_fetcher, "LOOKED_AT", 0)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -97,7 +105,7 @@ def read_past_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
 
 
 def apply_answers_to_another_question(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ReplicaFetcher, "_asked_state", lambda self, name: self._states.get(name))
+    patch.setattr(ReplicaFetcher, "_asked_state", lambda self, name, _asked: self._states.get(name))
 
 
 def believe_the_leaders_high_watermark_beyond_the_log(patch: pytest.MonkeyPatch) -> None:
