@@ -25,6 +25,7 @@ COMMANDS = {
     "quota": ("quota", "list, set and remove quotas of users, clients and addresses"),
     "acl": ("acl", "list, add and remove ACLs; say who may do what"),
     "user": ("user", "list, add and delete users, and set their passwords (SCRAM)"),
+    "token": ("token", "list, create, renew and expire delegation tokens"),
     "log-dir": ("log_dir", "show the brokers' log directories, their sizes and problems"),
     "feature": ("feature", "list the cluster's features, and set their levels"),
     "leader": ("leader", "elect leaders of partitions anew"),
@@ -37,7 +38,7 @@ COMMANDS = {
 }
 
 #: Shown by name only in the list of commands, which has to fit a screen.
-_RARE = ("format", "feature", "leader", "monitoring", "decode", "completion")
+_RARE = ("token", "format", "feature", "leader", "monitoring", "decode", "completion")
 
 _USAGE = """\
 usage: barnabas COMMAND [OPTION]..., or barnabas --version

@@ -36,6 +36,7 @@ def broker(certificates: Certificates, tmp_path_factory: pytest.TempPathFactory)
         "ssl.keystore.location": str(certificates.broker),
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": f"User:{ADMIN[0]}",
+        "delegation.token.secret.key": "a secret of the tests",
     }
     user = f"SCRAM-SHA-512=[name={ADMIN[0]},password={ADMIN[1]}]"
     with secured_broker(tmp_path_factory.mktemp("secured"), settings, "--add-scram", user) as running:
@@ -103,6 +104,40 @@ def test_users_and_acls_by_the_command_line(
     with pytest.raises(SaslAuthenticationError), AdminClient({**alice, "default.api.timeout.ms": 20_000}) as admin:
         admin.describe_cluster()
     assert "secret" not in broker.log
+
+
+def test_tokens_by_the_command_line(
+    broker: SecuredBroker,
+    certificates: Certificates,
+    command: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    made = command("token", "create", "--lifetime", "1h", "--renewer", "User:scheduler")
+    [listed] = command("token", "list")
+    assert listed == {name: made[name] for name in listed}
+    assert (listed["owner"], listed["renewers"]) == ("User:admin", ["User:scheduler"])
+    assert made["secret"] not in str(listed)
+
+    bearer = client_of(broker, certificates, "", "")
+    del bearer["sasl.username"], bearer["sasl.password"]
+    bearer["sasl.jaas.config"] = made["sasl.jaas.config"]
+    with AdminClient(bearer) as admin:
+        assert admin.describe_cluster().nodes
+    command("token", "renew", made["id"], "--for", "30m")
+    assert command("token", "list", "--owner", "User:admin")[0]["expires"] < made["expires"]
+    command("token", "expire", made["id"])
+    assert command("token", "list") == []
+    with pytest.raises(SaslAuthenticationError), AdminClient(bearer) as admin:
+        admin.describe_cluster()
+
+    connection = ("--config", str(tmp_path / "client.properties"))
+    assert cli.main(["token", "renew", made["id"], *connection]) == 1
+    assert cli.main(["token", "create", "--owner", "alice", *connection]) == 2
+    told = capsys.readouterr().err
+    assert f"there is no token '{made['id']}'" in told
+    assert "write User:alice" in told
+    assert made["secret"] not in broker.log
 
 
 def test_users_and_acls_by_kafkas_own_tools(broker: SecuredBroker, certificates: Certificates, tmp_path: Path) -> None:
