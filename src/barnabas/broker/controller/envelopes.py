@@ -7,45 +7,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas import errors
 from barnabas.broker.controller.deferred import Deferred
-from barnabas.protocol.api_keys import ApiKey
+from barnabas.broker.envelope import FORWARDABLE, decode_principal
 from barnabas.protocol.framing import decode_request, encode_response
-from barnabas.protocol.messages.default_principal_data import DefaultPrincipalData
 from barnabas.protocol.messages.envelope_response import EnvelopeResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from barnabas.protocol.message import Buffer, Message
+    from barnabas.protocol.message import Message
     from barnabas.protocol.messages.envelope_request import EnvelopeRequest
     from barnabas.protocol.messages.request_header import RequestHeader
 
 _SIZE = 4
-_PRINCIPAL_VERSION = 0
-#: What a client may ask of a controller by way of a broker; all else a broker answers, or asks in its own name.
-FORWARDABLE = frozenset(
-    (
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        ApiKey.UPDATE_FEATURES,
-        ApiKey.UNREGISTER_BROKER,
-        ApiKey.ALTER_CLIENT_QUOTAS,
-        ApiKey.CREATE_ACLS,
-        ApiKey.DELETE_ACLS,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-        ApiKey.CREATE_DELEGATION_TOKEN,
-        ApiKey.RENEW_DELEGATION_TOKEN,
-        ApiKey.EXPIRE_DELEGATION_TOKEN,
-        ApiKey.DESCRIBE_QUORUM,
-        ApiKey.ADD_RAFT_VOTER,
-        ApiKey.REMOVE_RAFT_VOTER,
-    )
-)
 
 
 class ForwardedRequest(NamedTuple):
@@ -82,15 +55,6 @@ def handle_envelope(
         return EnvelopeResponse(response_data=data[_SIZE:])
 
     return answer(ForwardedRequest(header, principal, client_host, request)).map(wrapped)
-
-
-def decode_principal(data: Buffer) -> str:
-    """Read a principal as Kafka's default serde writes it. Raises `InvalidRequestError`, `ProtocolError`."""
-    view = memoryview(data)
-    if len(view) < 2 or int.from_bytes(view[:2], "big") != _PRINCIPAL_VERSION:
-        raise errors.InvalidRequestError("The envelope's principal is not in a version that is known.")
-    found = DefaultPrincipalData.decode(view[2:], _PRINCIPAL_VERSION)
-    return f"{found.type}:{found.name}"
 
 
 def says_not_controller(response: Any) -> bool:

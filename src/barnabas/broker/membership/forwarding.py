@@ -6,6 +6,7 @@ import ipaddress
 from typing import TYPE_CHECKING, Any
 
 from barnabas import errors
+from barnabas.broker.envelope import ACLS, OF_CONTROLLERS, SETTINGS, TOKENS, encode_principal
 from barnabas.broker.membership.node_to_controller_channel import ControllerRequest
 from barnabas.broker.membership.refusals import refused
 from barnabas.broker.purgatory import DelayedOperation
@@ -13,7 +14,6 @@ from barnabas.broker.security.delegation_tokens import may_ask
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.framing import decode_response, encode_request
 from barnabas.protocol.kinds import ConfigResourceType
-from barnabas.protocol.messages.default_principal_data import DefaultPrincipalData
 from barnabas.protocol.messages.envelope_request import EnvelopeRequest
 from barnabas.protocol.messages.envelope_response import EnvelopeResponse
 
@@ -28,32 +28,13 @@ if TYPE_CHECKING:
     from barnabas.protocol.message import Message
 
 _SIZE = 4
-_PRINCIPAL_VERSION = 0
 #: How long a request waits for a controller, in seconds.
 _TIMEOUT = 30.0
 
 #: What only a cluster with controllers of its own has; a broker that is alone does not offer it.
 OF_CLUSTERS = (ApiKey.DESCRIBE_QUORUM, ApiKey.UNREGISTER_BROKER)
-#: What the controller carries out in every cluster, under KRaft and under ZooKeeper.
-OF_CONTROLLERS = frozenset(
-    (
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        ApiKey.ALTER_CLIENT_QUOTAS,
-        ApiKey.UPDATE_FEATURES,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-    )
-)
 #: What goes to the controller as it comes.
-_FORWARDED = OF_CONTROLLERS | {ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS, *OF_CLUSTERS}
-#: What goes there unless it is for loggers, which each broker has for itself.
-_SETTINGS = frozenset((ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS))
-#: What goes there unless the broker refuses it itself.
-_TOKENS = frozenset((ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN))
+_FORWARDED = OF_CONTROLLERS | ACLS | frozenset(OF_CLUSTERS)
 
 
 class Forwarding:
@@ -67,9 +48,9 @@ class Forwarding:
         if api_key in _FORWARDED:
             return self._handle
         assert local is not None, "all else is served here"
-        if api_key in _TOKENS:
+        if api_key in TOKENS:
             return self._token_handler(local)
-        return self._settings_handler(local) if api_key in _SETTINGS else local
+        return self._settings_handler(local) if api_key in SETTINGS else local
 
     def _settings_handler(self, local: Handler) -> Handler:
         def handle(broker: BrokerState, context: RequestContext, request: Any) -> Any:
@@ -115,13 +96,6 @@ def _unwrapped(request: Message, version: int, response: Message) -> Message:
     if isinstance(response, EnvelopeResponse) and not response.error_code and response.response_data is not None:
         return decode_response(request.API_KEY, version, response.response_data)[1]
     return refused(request, errors.UnknownServerError.code)
-
-
-def encode_principal(principal: str) -> bytes:
-    """Return a principal such as `User:alice` as Kafka's default serde writes it: a version, and the message."""
-    kind, _, name = principal.partition(":")
-    message = DefaultPrincipalData(type=kind, name=name)
-    return _PRINCIPAL_VERSION.to_bytes(2, "big") + message.encode(_PRINCIPAL_VERSION)
 
 
 def _address(connection: Connection) -> bytes:

@@ -47,15 +47,40 @@ class Voting:
         self._replica = replica
         self._random = random
 
+    # -- what all of them begin with ---------------------------------------------------------------------------------
+
+    def _refusal(self, request: VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest) -> int:
+        """Return the error of a request for another cluster or another log; 0 for none."""
+        if not self._replica.has_cluster_id(request.cluster_id):
+            return INCONSISTENT_CLUSTER_ID
+        return NONE if is_metadata_topic(request) else INVALID_REQUEST
+
+    def _hear_leader(self, request: BeginQuorumEpochRequest | EndQuorumEpochRequest, now: float) -> int:
+        """Take note of who leads, unless that is an error, which is returned."""
+        told = request.topics[0].partitions[0]
+        error = self._replica.check_voter_only(told.leader_id, told.leader_epoch)
+        if not error:
+            self._replica.maybe_transition(told.leader_id, told.leader_epoch, _endpoints(request), now)
+        return error
+
+    def _handle_common(
+        self, response: VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse, now: float
+    ) -> bool | None:
+        """Take note of who leads; whether the request was of use, None where that depends on what it was."""
+        if response.error_code or not is_metadata_topic(response):
+            return False
+        found = response.topics[0].partitions[0]
+        endpoints = self._replica.leader_endpoints(nodes_of(response), found.leader_id)
+        return self._replica.handle_common(found.error_code, found.leader_id, found.leader_epoch, endpoints, now)
+
     # -- Vote --------------------------------------------------------------------------------------------------------
 
     def handle_vote(self, request: VoteRequest, listener: str, now: float) -> VoteResponse:
         """Answer a candidate."""
         replica = self._replica
-        if not replica.has_cluster_id(request.cluster_id):
-            return VoteResponse(error_code=INCONSISTENT_CLUSTER_ID)
-        if not is_metadata_topic(request):
-            return VoteResponse(error_code=INVALID_REQUEST)
+        refusal = self._refusal(request)
+        if refusal:
+            return VoteResponse(error_code=refusal)
         asked = request.topics[0].partitions[0]
         error = replica.check_voter_only(asked.replica_id, asked.replica_epoch)
         least = asked.last_offset_epoch + (0 if asked.pre_vote else 1)
@@ -81,13 +106,10 @@ class Voting:
         if response.error_code == UNSUPPORTED_VERSION and isinstance(replica.quorum.state, ProspectiveState):
             # A voter that knows no pre-vote: it will be asked for its vote.
             return self._count(source, granted=True, now=now)
-        if response.error_code or not is_metadata_topic(response):
-            return False
-        found = response.topics[0].partitions[0]
-        endpoints = replica.leader_endpoints(nodes_of(response), found.leader_id)
-        handled = replica.handle_common(found.error_code, found.leader_id, found.leader_epoch, endpoints, now)
+        handled = self._handle_common(response, now)
         if handled is not None:
             return handled
+        found = response.topics[0].partitions[0]
         if found.error_code:
             return False
         return self._count(source, granted=found.vote_granted, now=now)
@@ -128,32 +150,21 @@ class Voting:
     ) -> BeginQuorumEpochResponse:
         """Follow a leader that makes itself known."""
         replica = self._replica
-        if not replica.has_cluster_id(request.cluster_id):
-            return BeginQuorumEpochResponse(error_code=INCONSISTENT_CLUSTER_ID)
-        if not is_metadata_topic(request):
-            return BeginQuorumEpochResponse(error_code=INVALID_REQUEST)
+        refusal = self._refusal(request)
+        if refusal:
+            return BeginQuorumEpochResponse(error_code=refusal)
         told = request.topics[0].partitions[0]
-        error = replica.check_voter_only(told.leader_id, told.leader_epoch)
-        if not error:
-            endpoints = tuple(
-                sorted(Endpoint(found.name, found.host, found.port) for found in request.leader_endpoints)
-            )
-            replica.maybe_transition(told.leader_id, told.leader_epoch, endpoints, now)
-            if not replica.is_meant(request.voter_id, told.voter_directory_id):
-                error = INVALID_VOTER_KEY
+        error = self._hear_leader(request, now)
+        if not error and not replica.is_meant(request.voter_id, told.voter_directory_id):
+            error = INVALID_VOTER_KEY
         return replica.leadership(listener).begin_quorum_epoch_response(error)
 
     def handle_begin_quorum_epoch_response(self, response: BeginQuorumEpochResponse, source: int, now: float) -> bool:
         """Take note that a voter knows that this node leads."""
-        replica = self._replica
-        if response.error_code or not is_metadata_topic(response):
-            return False
-        found = response.topics[0].partitions[0]
-        endpoints = replica.leader_endpoints(nodes_of(response), found.leader_id)
-        handled = replica.handle_common(found.error_code, found.leader_id, found.leader_epoch, endpoints, now)
+        handled = self._handle_common(response, now)
         if handled is not None:
             return handled
-        state = replica.quorum.state
+        state, found = self._replica.quorum.state, response.topics[0].partitions[0]
         if isinstance(state, LeaderState) and source in state.voters and not found.error_code:
             state.voters[source].has_acknowledged = True
         return not found.error_code
@@ -165,26 +176,18 @@ class Voting:
     ) -> EndQuorumEpochResponse:
         """Look for another leader, the sooner the better this node's log is."""
         replica = self._replica
-        if not replica.has_cluster_id(request.cluster_id):
-            return EndQuorumEpochResponse(error_code=INCONSISTENT_CLUSTER_ID)
-        if not is_metadata_topic(request):
-            return EndQuorumEpochResponse(error_code=INVALID_REQUEST)
+        refusal = self._refusal(request)
+        if refusal:
+            return EndQuorumEpochResponse(error_code=refusal)
         told = request.topics[0].partitions[0]
-        error = replica.check_voter_only(told.leader_id, told.leader_epoch)
-        if not error:
-            endpoints = tuple(
-                sorted(Endpoint(found.name, found.host, found.port) for found in request.leader_endpoints)
-            )
-            replica.maybe_transition(told.leader_id, told.leader_epoch, endpoints, now)
-            state = replica.quorum.state
-            if isinstance(state, FollowerState) and state.leader_id == told.leader_id:
-                preferred = [
-                    ReplicaKey(one.candidate_id, one.candidate_directory_id) for one in told.preferred_candidates
-                ]
-                preferred = preferred or [ReplicaKey(one) for one in told.preferred_successors]
-                state.fetch_deadline = now + self._successor_backoff(preferred)
-                # The leader says itself that it is none any more: others may be voted for at once.
-                state.has_fetched = False
+        error = self._hear_leader(request, now)
+        state = replica.quorum.state
+        if not error and isinstance(state, FollowerState) and state.leader_id == told.leader_id:
+            preferred = [ReplicaKey(one.candidate_id, one.candidate_directory_id) for one in told.preferred_candidates]
+            preferred = preferred or [ReplicaKey(one) for one in told.preferred_successors]
+            state.fetch_deadline = now + self._successor_backoff(preferred)
+            # The leader says itself that it is none any more: others may be voted for at once.
+            state.has_fetched = False
         return replica.leadership(listener).end_quorum_epoch_response(error)
 
     def _successor_backoff(self, preferred: list[ReplicaKey]) -> float:
@@ -198,15 +201,10 @@ class Voting:
 
     def handle_end_quorum_epoch_response(self, response: EndQuorumEpochResponse, source: int, now: float) -> bool:
         """Take note that a voter knows that this node leads no more."""
-        replica = self._replica
-        if response.error_code or not is_metadata_topic(response):
-            return False
-        found = response.topics[0].partitions[0]
-        endpoints = replica.leader_endpoints(nodes_of(response), found.leader_id)
-        handled = replica.handle_common(found.error_code, found.leader_id, found.leader_epoch, endpoints, now)
+        handled = self._handle_common(response, now)
         if handled is not None:
             return handled
-        state = replica.quorum.state
+        state, found = self._replica.quorum.state, response.topics[0].partitions[0]
         if isinstance(state, ResignedState) and not found.error_code:
             state.unacknowledged.discard(source)
         return not found.error_code

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from barnabas import errors
-from barnabas.broker.membership.forwarding import OF_CONTROLLERS
+from barnabas.broker.envelope import ACLS, OF_CONTROLLERS
 from barnabas.broker.membership.node_to_controller_channel import ControllerRequest
 from barnabas.broker.membership.refusals import refused
 from barnabas.broker.purgatory import DelayedOperation
-from barnabas.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
 #: How long a request waits for a controller, in seconds.
 _TIMEOUT = 30.0
 
-#: What stands in znodes that this broker does not read yet.
-_REFUSED = frozenset((ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS))
-
 
 class PlainForwarding:
     """Sends requests on in this broker's name, and gives the responses back. Each was authorized before."""
@@ -36,7 +32,8 @@ class PlainForwarding:
         """Return what serves an API: the controller where it is for that, else the broker's own handler."""
         if api_key in OF_CONTROLLERS:
             return self._handle
-        if api_key in _REFUSED:
+        if api_key in ACLS:
+            # They stand in znodes that this broker does not read yet.
             return _refuse
         assert local is not None, "all else is served here"
         return local

@@ -9,8 +9,8 @@ import pytest
 from barnabas import errors
 from barnabas.broker.controller.controller_apis import ControllerApis, ControllerIdentity
 from barnabas.broker.controller.deferred import Deferred
-from barnabas.broker.controller.envelopes import FORWARDABLE, ForwardedRequest, decode_principal, handle_envelope
-from barnabas.broker.membership.forwarding import encode_principal
+from barnabas.broker.controller.envelopes import ForwardedRequest, handle_envelope
+from barnabas.broker.envelope import FORWARDABLE, decode_principal, encode_principal
 from barnabas.protocol.api import request_class, stable_versions
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.framing import decode_response, encode_request

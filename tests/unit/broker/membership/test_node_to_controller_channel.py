@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from barnabas import errors
+from barnabas.broker.envelope import encode_principal
 from barnabas.broker.instant import Instant
 from barnabas.broker.membership.alter_partition_manager import AlterPartitions
 from barnabas.broker.membership.controller_producer_ids import ControllerProducerIds
-from barnabas.broker.membership.forwarding import Forwarding, encode_principal
+from barnabas.broker.membership.forwarding import Forwarding
 from barnabas.broker.membership.node_to_controller_channel import ControllerRequest, ControllerRequests
 from barnabas.broker.metadata.partition_registration import PartitionRegistration
 from barnabas.broker.replication.partition_state import LeaderAndIsr
