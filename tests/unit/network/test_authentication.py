@@ -10,12 +10,12 @@ import pytest
 from barnabas.client.default_metadata_updater import DefaultMetadataUpdater
 from barnabas.client.metadata import Metadata
 from barnabas.errors import DisconnectError, SaslAuthenticationError
-from barnabas.network.network_client_utils import await_ready
 from barnabas.network.network_metrics import network_metrics
 from barnabas.network.node import Node
 from barnabas.network.selectable import Authentication
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.heartbeat_request import HeartbeatRequest
+from tests.support.network_client_utils import await_ready
 from tests.support.network_fakes import all_api_versions, metadata_response
 
 DENIAL = SaslAuthenticationError("Authentication failed: Invalid username or password")

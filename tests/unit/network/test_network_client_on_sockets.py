@@ -16,7 +16,6 @@ from barnabas.client.metadata import Metadata
 from barnabas.config.client_config import ClientConfig
 from barnabas.errors import DisconnectError
 from barnabas.network.network_client import NetworkClient
-from barnabas.network.network_client_utils import await_ready, send_and_receive
 from barnabas.network.node import Node
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.fetch_request import FetchRequest
@@ -24,6 +23,7 @@ from barnabas.protocol.messages.fetch_response import FetchableTopicResponse, Fe
 from barnabas.protocol.messages.metadata_request import MetadataRequest
 from barnabas.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.protocol.messages.produce_response import ProduceResponse
+from tests.support.network_client_utils import await_ready, send_and_receive
 from tests.support.network_fakes import ScriptedBroker, metadata_response
 
 

@@ -29,11 +29,6 @@ class Sweep:
         """Begin one interval from now; a sweep that is in progress goes on."""
         self._due_at = at.now + self._interval
 
-    @property
-    def sweeping(self) -> bool:
-        """Whether ids remain to be looked at."""
-        return bool(self._queue)
-
     def next_deadline(self) -> float:
         """When `step` has something to do, in monotonic seconds."""
         return _AT_ONCE if self._queue else self._due_at

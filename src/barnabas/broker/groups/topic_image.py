@@ -31,24 +31,6 @@ class TopicImage(Protocol):
         """All topics, by name."""
 
 
-class NoTopics:
-    """An image without topics."""
-
-    version = 0
-
-    def topic(self, name: str) -> TopicDescription | None:
-        """None."""
-        return None
-
-    def topic_by_id(self, id: bytes) -> TopicDescription | None:
-        """None."""
-        return None
-
-    def topics(self) -> Iterator[TopicDescription]:
-        """Nothing."""
-        return iter(())
-
-
 def metadata_hash(names: frozenset[str], image: TopicImage) -> int:
     """Return a signed number of 64 bits that changes when one of these topics comes, goes or grows; 0 when none exists.
 

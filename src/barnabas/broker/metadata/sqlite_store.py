@@ -19,8 +19,6 @@ from barnabas.broker.metadata.metadata_store import (
 )
 from barnabas.errors import KafkaStorageError
 
-FILE_NAME = "metadata.sqlite"
-
 _SCHEMA = """
 BEGIN IMMEDIATE;
 CREATE TABLE record (key TEXT PRIMARY KEY, value TEXT, version INTEGER NOT NULL) WITHOUT ROWID;

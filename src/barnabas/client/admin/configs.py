@@ -253,13 +253,6 @@ def list_config_resources(types: Collection[ConfigResourceType]) -> KeyedRequest
     return one_request("list_config_resources", build, read)
 
 
-def _known_type(number: int) -> ConfigResourceType:
-    try:
-        return ConfigResourceType(number)
-    except ValueError:
-        return ConfigResourceType.UNKNOWN
-
-
 def config_text(value: object) -> str | None:
     """Return a setting's value as the protocol has it: text."""
     if value is None:

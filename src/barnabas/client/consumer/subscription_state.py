@@ -256,11 +256,6 @@ class SubscriptionState:
         self._state(partition).paused = False
         self._note_change(partition)
 
-    def is_paused(self, partition: TopicPartition) -> bool:
-        """Whether the application paused it."""
-        state = self._assignment.get(partition)
-        return state is not None and state.paused
-
     @property
     def paused_partitions(self) -> set[TopicPartition]:
         """The partitions that the application paused."""

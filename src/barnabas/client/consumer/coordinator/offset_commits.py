@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.client.consumer.membership.messages import CommitOffsets, FetchOffsets, Generation
 from barnabas.client.steps import Steps, call
-from barnabas.errors import FencedInstanceIdError, IllegalStateError, KafkaError, RetriableCommitFailedError
+from barnabas.errors import FencedInstanceIdError, KafkaError, RetriableCommitFailedError
 from barnabas.network.log_context import client_logger
 
 if TYPE_CHECKING:
@@ -153,10 +153,3 @@ def _as_async_error(error: KafkaError | None) -> KafkaError | None:
     wrapped = RetriableCommitFailedError(f"The offsets were not committed, but the same call may work again: {error}")
     wrapped.__cause__ = error
     return wrapped
-
-
-def check_offsets(offsets: Offsets) -> None:
-    """Refuse offsets that no partition can have."""
-    for partition, offset in offsets.items():
-        if offset.offset < 0:
-            raise IllegalStateError(f"Offset {offset.offset} of {partition} is negative and cannot be committed")

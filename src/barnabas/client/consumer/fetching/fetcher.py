@@ -222,11 +222,6 @@ class Fetcher:
 
     # --- the buffer
 
-    @property
-    def has_completed_fetches(self) -> bool:
-        """Whether answers wait to be looked at."""
-        return bool(self.completed_fetches)
-
     def began(self, fetch: CompletedFetch) -> None:
         """Look at this answer's data for the first time: its node may be asked for more."""
         self._full_nodes.discard(fetch.node_id)
