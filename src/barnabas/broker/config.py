@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -440,6 +441,16 @@ def _warn(text: str) -> None:
     import logging
 
     logging.getLogger("barnabas.config").warning("%s", text)
+
+
+def advertised_address(config: BrokerConfig, bound: Listener) -> tuple[str, int]:
+    """Host and port to tell the clients of a listener."""
+    advertised = config.advertised.get(bound.name)
+    if advertised is not None:
+        return advertised.host, advertised.port or bound.port
+    if bound.host in ("", "0.0.0.0", "::"):  # noqa: S104 - what was bound, not bound here
+        return socket.getfqdn(), bound.port
+    return bound.host, bound.port
 
 
 def parse_listener(text: str) -> Listener:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.broker.config import CONTROLLER, BrokerConfig, Listener, is_loopback
+from barnabas.broker.config import CONTROLLER, BrokerConfig, Listener, advertised_address, is_loopback
 from barnabas.broker.loggers import REQUEST_LOGGER
 from barnabas.broker.network.socket_server import SocketServer, bind, raise_descriptor_limit, read_clocks
 from barnabas.broker.node import BrokerNode, Disk
@@ -361,16 +361,6 @@ def listening_socket(listener: Listener) -> socket.socket:
         else:
             why = str(problem)
         raise BrokerStartError(f"cannot listen on {listener.address}: {why}") from problem
-
-
-def advertised_address(config: BrokerConfig, bound: Listener) -> tuple[str, int]:
-    """Host and port to tell the clients of a listener."""
-    advertised = config.advertised.get(bound.name)
-    if advertised is not None:
-        return advertised.host, advertised.port or bound.port
-    if bound.host in ("", "0.0.0.0", "::"):  # noqa: S104 - what was bound, not bound here
-        return socket.getfqdn(), bound.port
-    return bound.host, bound.port
 
 
 def check_exposure(config: BrokerConfig) -> None:

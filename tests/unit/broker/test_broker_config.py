@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.config import BrokerConfig, Listener, is_loopback, join_address, parse_address
-from barnabas.broker.runner import BrokerStartError, advertised_address, check_exposure
+from barnabas.broker.config import BrokerConfig, Listener, advertised_address, is_loopback, join_address, parse_address
+from barnabas.broker.runner import BrokerStartError, check_exposure
 from barnabas.errors import ConfigError
 
 

@@ -6,7 +6,7 @@ import asyncio
 import random
 from typing import TYPE_CHECKING
 
-from barnabas.broker.config import SECURITY_PROTOCOLS, Listener
+from barnabas.broker.config import SECURITY_PROTOCOLS, Listener, advertised_address
 from barnabas.broker.kraft.controller_node import ControllerNode, NodeEnvironment
 from barnabas.broker.kraft.controller_registration import ControllerRegistrationManager
 from barnabas.broker.kraft.quorum_storage import QuorumStorage
@@ -64,8 +64,6 @@ class ControllerServer:
 
         Raises `KafkaStorageError` and `ConfigError`.
         """
-        from barnabas.broker.runner import advertised_address
-
         config = self._config
         bound = [Listener(one.name, one.host, found.getsockname()[1], one.protocol) for one, found in sockets]
         addresses = {one.name: advertised_address(config, one) for one in bound}

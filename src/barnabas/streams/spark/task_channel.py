@@ -12,7 +12,7 @@ import hmac
 import os
 import socket
 import struct
-from typing import Any
+from typing import Any, NamedTuple
 
 from barnabas.streams.errors import StreamsError
 
@@ -24,6 +24,14 @@ _NUMBER = struct.Struct(">Q")
 _NONCE = 16
 _CODE = hashlib.sha256().digest_size
 _KEEP_ALIVE = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
+
+
+class Address(NamedTuple):
+    """Where the driver listens, and what to know to be let in."""
+
+    host: str
+    port: int
+    secret: bytes
 
 
 class ChannelError(StreamsError):

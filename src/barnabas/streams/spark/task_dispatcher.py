@@ -15,13 +15,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import wait
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from barnabas.spark.exactly_once.commit_protocol import TaskReport, take_steps
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.spark import batch_protocol as protocol
 from barnabas.streams.spark.batch_protocol import Outcome
-from barnabas.streams.spark.task_channel import Channel, ChannelError
+from barnabas.streams.spark.task_channel import Address, Channel, ChannelError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -35,14 +35,6 @@ _INTRODUCED = 60.0
 
 #: Seconds after which a batch that waits looks whether it is still wanted.
 _LOOK = 0.2
-
-
-class Address(NamedTuple):
-    """Where the driver listens, and what to know to be let in."""
-
-    host: str
-    port: int
-    secret: bytes
 
 
 #: Places processes: by name of a process, from the address to which it is to connect.

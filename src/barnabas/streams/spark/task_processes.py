@@ -31,8 +31,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from barnabas.streams.errors import StreamsError
-from barnabas.streams.spark.task_channel import Channel, ChannelError, read_exactly
-from barnabas.streams.spark.task_dispatcher import Address
+from barnabas.streams.spark.task_channel import Address, Channel, ChannelError, read_exactly
 from barnabas.streams.spark.task_manager import TaskHome
 
 #: Seconds until a process ends that no driver is connected to.

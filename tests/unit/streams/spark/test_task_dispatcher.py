@@ -18,8 +18,8 @@ from barnabas.spark.exactly_once.commit_protocol import Task, TaskReport
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.spark import task_processes
 from barnabas.streams.spark.batch_protocol import TaskLostError
-from barnabas.streams.spark.task_channel import Channel, ChannelError
-from barnabas.streams.spark.task_dispatcher import Address, TaskDispatcher
+from barnabas.streams.spark.task_channel import Address, Channel, ChannelError
+from barnabas.streams.spark.task_dispatcher import TaskDispatcher
 from barnabas.streams.spark.task_manager import Request
 from barnabas.streams.spark.task_processes import Call, TaskServer
 
