@@ -124,6 +124,7 @@ MANY_PARAMETERS = {
         "streams/serdes/record_context.py RecordContext.__init__",
     ),
     "its settings are given once, each by its name": (
+        "broker/delayed_fetch.py DelayedFetch.__init__",
         "broker/raft/leader_state.py LeaderState.__init__",
         "client/consumer/consumer_metadata.py ConsumerMetadata.__init__",
         "client/producer/append.py SendPath.__init__",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
+from barnabas.broker.fetch_target import FetchingReplica, FetchTarget, PartitionRead
 from barnabas.broker.log.cold_range import ColdRange, cold_ranges
 from barnabas.broker.log.fetch_data_info import FetchDataInfo
 from barnabas.broker.purgatory import DelayedOperation
@@ -16,9 +17,6 @@ from barnabas.protocol.kinds import IsolationLevel
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from barnabas.broker.fetch_session import FetchTarget
-    from barnabas.broker.log.filesystem import FileRegion
-    from barnabas.broker.log.transaction_index import AbortedTxn
     from barnabas.broker.partition import Partition
     from barnabas.broker.replica_manager import ReplicaManager
     from barnabas.broker.replication.quiet_partitions import QuietPartitions
@@ -28,14 +26,6 @@ if TYPE_CHECKING:
 NO_RECORDS = b""
 _NOTHING = FetchDataInfo(NO_RECORDS, 0, None)
 _NO_OFFSET = -1
-
-
-class FetchingReplica(NamedTuple):
-    """The follower that fetches: its broker, in which epoch of its registration, and when it asked (epoch ms)."""
-
-    broker_id: int
-    broker_epoch: int
-    now_ms: int
 
 
 class FetchLimits(NamedTuple):
@@ -52,25 +42,6 @@ class FetchLimits(NamedTuple):
     only_leader: bool = False
     selector: RackAwareReplicaSelector | None = None
     exceeded: ReplicationQuota | None = None
-
-
-class PartitionRead(NamedTuple):
-    """What was found in one partition; `diverging` is (epoch, end offset) where the reader's history is not ours.
-
-    `records` are whole batches; `available` counts a cut one, too. `preferred` is the broker to read from instead, -1
-    for none.
-    """
-
-    target: FetchTarget
-    error_code: int
-    high_watermark: int
-    last_stable_offset: int
-    log_start_offset: int
-    records: bytes | FileRegion
-    available: int
-    aborted: list[AbortedTxn] | None
-    diverging: tuple[int, int] | None
-    preferred: int = LEADER
 
 
 class Fetched:

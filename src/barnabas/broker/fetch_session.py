@@ -6,52 +6,15 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.fetch_target import FetchKey, FetchTarget
 
 if TYPE_CHECKING:
     import random
 
-    from barnabas.broker.partition import Partition
     from barnabas.broker.replication.quiet_partitions import QuietPartitions
 
 #: A session this long unused makes room for another one.
 MIN_EVICTION_SECONDS = 120.0
-
-#: What names a partition in a session: topic name (to version 12) or topic id, and the partition's number.
-FetchKey = tuple[str | bytes, int]
-
-
-class FetchTarget:
-    """A partition to read from, and, in a session, what the client was last told about it."""
-
-    __slots__ = (
-        "appended",
-        "high_watermark",
-        "index",
-        "known_high_watermark",
-        "known_log_start_offset",
-        "last_fetched_epoch",
-        "leader_epoch",
-        "log_start_offset",
-        "max_bytes",
-        "offset",
-        "partition",
-        "topic",
-    )
-
-    def __init__(self, topic: str | bytes, index: int):
-        self.topic = topic
-        self.index = index
-        self.offset = 0
-        self.max_bytes = 0
-        self.leader_epoch = -1
-        self.last_fetched_epoch = -1
-        self.log_start_offset = -1
-        self.high_watermark = -1
-        self.partition: Partition | None = None
-        self.known_high_watermark = -1
-        self.known_log_start_offset = -1
-        #: What the partition had (`Partition.appended`) when it became quiet, see `QuietPartitions`.
-        self.appended = 0
 
 
 class FetchSession:

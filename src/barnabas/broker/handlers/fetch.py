@@ -15,16 +15,9 @@ from typing import TYPE_CHECKING, cast
 from barnabas import errors
 from barnabas.broker.client_quota_manager import FETCH
 from barnabas.broker.cold_fetch import ColdFetch
-from barnabas.broker.delayed_fetch import (
-    DelayedFetch,
-    Fetched,
-    FetchingReplica,
-    FetchLimits,
-    PartitionRead,
-    is_throttled,
-    read_targets,
-)
-from barnabas.broker.fetch_session import FetchKey, FetchSession, FetchTarget
+from barnabas.broker.delayed_fetch import DelayedFetch, Fetched, FetchLimits, is_throttled, read_targets
+from barnabas.broker.fetch_session import FetchSession
+from barnabas.broker.fetch_target import FetchingReplica, FetchKey, FetchTarget, PartitionRead
 from barnabas.broker.log.unified_log import LOG_END
 from barnabas.broker.log_opening import when_open
 from barnabas.broker.purgatory import DelayedOperation

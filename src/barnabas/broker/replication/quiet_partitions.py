@@ -17,8 +17,7 @@ from barnabas.broker.replication.partition_state import CommittedPartitionState
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from barnabas.broker.delayed_fetch import FetchingReplica, PartitionRead
-    from barnabas.broker.fetch_session import FetchKey, FetchTarget
+    from barnabas.broker.fetch_target import FetchingReplica, FetchKey, FetchTarget, PartitionRead
     from barnabas.broker.partition import Partition
     from barnabas.broker.purgatory import Purgatory
     from barnabas.broker.replication.replica import Replica
