@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from barnabas.testing.fault_proxy import FaultProxy
 from tests.peers.apache_kafka import ApacheKafka, free_port
 
 #: Three copies of everything, one may be missing; a dead broker is given up after 3 s, not 9.
@@ -69,6 +70,12 @@ class BarnabasBroker:
         """The directory with its logs."""
         return self.folder / "data"
 
+    @property
+    def pid(self) -> int:
+        """The broker's process."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> Self:
         """Run, and return when clients are sent there."""
         self.launch()
@@ -120,8 +127,9 @@ class MixedCluster:
     """Brokers 1, 2, ... of Apache Kafka, then ours, in racks rack-1, rack-2, ...; a context manager.
 
     `inner` names a listener that every broker has beside PLAINTEXT, for the other brokers; what it is secured by is in
-    `settings`. `format_options` go to the tool that formats the controllers' storage.
-    Controllers are 100, 101, ...: first those of Apache Kafka's, then `our_controllers`.
+    `settings`. With `can_be_cut` the way of all others to a broker leads through one of `proxies`. `format_options` go
+    to the tool that formats the controllers' storage. Controllers are 100, 101, ...: first those of Apache Kafka's,
+    then `our_controllers`.
     """
 
     def __init__(
@@ -132,6 +140,7 @@ class MixedCluster:
         settings: Mapping[str, str] | None = None,
         *,
         inner: str | None = None,
+        can_be_cut: bool = False,
         format_options: Sequence[str] = (),
         our_controllers: int = 0,
     ) -> None:
@@ -143,6 +152,7 @@ class MixedCluster:
         }
         self.theirs = {number: ApacheKafka(heap="256m") for number in range(1, theirs + 1)}
         self.ours = {number: BarnabasBroker() for number in range(theirs + 1, theirs + ours + 1)}
+        self.proxies: dict[int, FaultProxy] = {}
         self.brokers: dict[int, ApacheKafka | BarnabasBroker] = {**self.theirs, **self.ours}
         for node in self.controllers.values():
             # The port that is waited for; a controller has no other.
@@ -157,8 +167,12 @@ class MixedCluster:
             own = {"process.roles": "broker", "node.id": str(number), "broker.rack": f"rack-{number}"}
             listeners = f"PLAINTEXT://127.0.0.1:{broker.port}"
             if inner is not None:
-                listeners += f",{inner}://localhost:{free_port()}"
+                port = free_port()
                 own["inter.broker.listener.name"] = inner
+                if can_be_cut:
+                    self.proxies[number] = FaultProxy(f"localhost:{port}", host="localhost")
+                    own["advertised.listeners"] = f"{listeners},{inner}://{self.proxies[number].address}"
+                listeners += f",{inner}://localhost:{port}"
             broker.settings.update({**common, **own, "listeners": listeners})
 
     @property
@@ -177,6 +191,8 @@ class MixedCluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for proxy in self.proxies.values():
+            proxy.close()
         for node in [*self.brokers.values(), *self.controllers.values()]:
             node.stop(kill=True)
             shutil.rmtree(node.folder, ignore_errors=True)
