@@ -149,7 +149,9 @@ class KRaftControl:
     def published(self) -> None:
         """See `ControlPlane`."""
         if self._lifecycle is not None and self._member.has_joined:
-            is_ready = not self._member.is_recovering and self.observer.problem is None
+            # Once it was ready, a log that is made or opened anew makes its partition wait, not the whole broker.
+            was_ready = self._lifecycle.is_ready_to_unfence
+            is_ready = (was_ready or not self._member.is_recovering) and self.observer.problem is None
             self._lifecycle.is_ready_to_unfence = is_ready
 
     # -- what belongs to the controller ------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ from barnabas.protocol.messages.user_scram_credential_record import UserScramCre
 from barnabas.protocol.topic_partition import TopicPartition
 from tests.support.cluster_member import ME, MemberBroker, broker, change, topic
 from tests.support.core_broker import CoreBroker, batch, create, produce
+from tests.support.slow_storage import SlowStorage, work_off
 
 FLIGHTS, OFFSETS, STATES = bytes(15) + b"\x01", bytes(15) + b"\x02", bytes(15) + b"\x03"
 OTHERS = [*broker(1, host="one"), *broker(2, host="two"), *broker(3, host="three")]
@@ -246,6 +247,20 @@ def test_a_broker_that_cannot_follow_the_metadata_has_itself_fenced() -> None:
     assert found.asked("heartbeat").want_fence is True
     assert "takes no more part in the cluster" in found.warnings[-1]
     assert found.asked("raft") is None
+
+
+def test_a_broker_at_work_is_not_fenced_while_the_log_of_a_new_partition_is_made() -> None:
+    """It would lose all its leaderships with each topic that is created."""
+    disk = SlowStorage()
+    found = MemberBroker({}, *broker(1), storage=disk)
+    work_off(found, disk)
+    found.unfence()
+    found.tell(*topic("flights", FLIGHTS, [ME, 1]))
+    assert found.member.is_recovering
+    found.now += 3
+    assert found.asked("heartbeat").want_fence is False
+    work_off(found, disk)
+    assert found.state.replica_manager.partition("flights", 0).is_leader
 
 
 # -- coordinators ----------------------------------------------------------------------------------------------------
