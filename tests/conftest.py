@@ -92,11 +92,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say what was skipped once for each reason, and last of all what to install for the tests that lack a program."""
-    reasons = Counter(str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", []))
-    for reason, tests in reasons.most_common():
-        terminalreporter.write_line(f"{tests} skipped: {reason.removeprefix('Skipped: ')}")
-    from tests.support.missing_programs import missing_programs
+    from tests.support.missing_programs import missing_programs, without_class
 
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(without_class(str(report.longrepr[2])) for report in skipped)
+    for reason, tests in reasons.most_common():
+        terminalreporter.write_line(f"{tests} skipped: {reason}")
     line = missing_programs(reasons)
     if line:
         terminalreporter.write_line(line, yellow=True)

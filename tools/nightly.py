@@ -23,6 +23,8 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support.missing_programs import without_class
+
 ROOT = Path(__file__).resolve().parent.parent
 LOG = ROOT / "docs" / "internals" / "nightly.md"
 HEAD = """# Long proofs, by date
@@ -138,9 +140,7 @@ def judge_tests(name: str, status: int | None, outcomes: str, seconds: float) ->
     words = [f"{counts[kind]} {kind}" for kind in ("passed", "failed", "timed out", "skipped") if counts[kind]]
     bad = [ended for ended in found if ended["outcome"] not in ("passed", "skipped")]
     remarks = [f"{ended['test'].partition('::')[2]}: {ended['reason']}"[:160] for ended in bad]
-    remarks += sorted(
-        {ended["reason"].removeprefix("Skipped: ")[:120] for ended in found if ended["outcome"] == "skipped"}
-    )
+    remarks += sorted({without_class(ended["reason"])[:120] for ended in found if ended["outcome"] == "skipped"})
     if status is None:
         remarks.append(ended_by_time(seconds))
     is_good = status == 0 and bool(counts["passed"])

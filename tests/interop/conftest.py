@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from barnabas import Broker
-from tests.peers import foreign_programs
 from tests.peers.java_tools import JavaTools
 
 _numbers = itertools.count()
@@ -34,9 +33,5 @@ def new_name() -> Callable[[str], str]:
 @pytest.fixture(scope="module")
 def java() -> Iterator[JavaTools]:
     """Apache Kafka's own tools, in one Java for all tests of a module."""
-    try:
-        tools = JavaTools()
-    except foreign_programs.CannotBuildError as error:
-        pytest.skip(str(error))
-    with tools:
+    with JavaTools() as tools:
         yield tools

@@ -27,10 +27,7 @@ NOW = 1_700_000_000_000
 
 @pytest.fixture(scope="module")
 def dump_class_path() -> str:
-    try:
-        return foreign_programs.java_class_path()
-    except foreign_programs.CannotBuildError as error:
-        pytest.skip(str(error))
+    return foreign_programs.java_class_path()
 
 
 def dump(class_path: str, files: list[Path], *options: str) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from barnabas import Broker
-from tests.peers import foreign_programs
 from tests.peers.java_tools import JavaTools
 
 # The first test of a fresh machine fetches Apache Kafka.
@@ -18,11 +17,7 @@ ASSIGNORS = "org.apache.kafka.clients.consumer"
 
 @pytest.fixture(scope="module")
 def java() -> Iterator[JavaTools]:
-    try:
-        tools = JavaTools(100)
-    except foreign_programs.CannotBuildError as error:
-        pytest.skip(str(error))
-    with tools:
+    with JavaTools(100) as tools:
         yield tools
 
 

@@ -64,10 +64,7 @@ class Application:
 
 @pytest.fixture
 def start(broker: Broker) -> Iterator[Callable[..., Application]]:
-    try:
-        class_path = foreign_programs.streams_class_path()
-    except foreign_programs.CannotBuildError as error:
-        pytest.skip(str(error))
+    class_path = foreign_programs.streams_class_path()
     started: list[Application] = []
 
     def begin(*settings: str) -> Application:

@@ -15,10 +15,7 @@ from tests.peers import foreign_programs
 
 @pytest.fixture(scope="module")
 def packages() -> Path:
-    try:
-        return foreign_programs.node_packages()
-    except foreign_programs.CannotBuildError as error:
-        pytest.skip(str(error))
+    return foreign_programs.node_packages()
 
 
 @pytest.mark.timeout(400)

@@ -15,7 +15,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from barnabas import AdminClient, Producer
 from barnabas.client.admin.configs import AlterConfigOp, ConfigResource
-from tests.peers import foreign_programs
 from tests.peers.apache_kafka import free_port
 from tests.peers.java_tools import JavaTools
 
@@ -81,11 +80,7 @@ def test_of_barnabas(watched: Watched) -> None:
 
 
 def test_of_java(watched: Watched) -> None:
-    try:
-        tools = JavaTools()
-    except foreign_programs.CannotBuildError as error:
-        pytest.skip(str(error))
-    with tools:
+    with JavaTools() as tools:
         # Java's clients push when there is time for it, and may close before.
         eventually(
             lambda: watched.shown(SENT).get("java"),

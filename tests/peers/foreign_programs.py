@@ -8,6 +8,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.peers import apache_kafka
 from tests.support.cache import CACHES, locked
 
@@ -16,8 +18,8 @@ SOURCES = Path(__file__).parent.parent / "interop"
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
 
 
-class CannotBuildError(Exception):
-    """A program cannot be had here, for a reason that is not its own."""
+class CannotBuildError(pytest.skip.Exception):
+    """A program cannot be had here, for a reason that is not its own; the test that wants it is skipped."""
 
 
 def go_program(sources: Path = SOURCES / "go") -> Path:

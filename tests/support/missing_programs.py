@@ -16,6 +16,11 @@ PROGRAMS = {
 }
 
 
+def without_class(reason: str) -> str:
+    """Why a test was skipped, without the class of the exception that said so."""
+    return re.sub(r"^[\w.]*(?:Skipped|Error): ", "", reason)
+
+
 def missing_programs(reasons: Mapping[str, int]) -> str:
     """One line on the tests that were skipped for lack of a program, and what to install; empty when none was."""
     tests: Counter[str] = Counter()

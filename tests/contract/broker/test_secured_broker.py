@@ -13,7 +13,6 @@ from barnabas import AdminClient, Consumer, NewTopic, Producer
 from barnabas.cli import main as cli
 from barnabas.errors import SaslAuthenticationError, TopicAuthorizationError
 from tests.contract.waiting import eventually
-from tests.peers.foreign_programs import CannotBuildError
 from tests.peers.java_tools import JavaTools
 from tests.peers.secure_kafka import Certificates
 from tests.support.secured_broker import SecuredBroker, secured_broker
@@ -152,11 +151,7 @@ def test_users_and_acls_by_kafkas_own_tools(broker: SecuredBroker, certificates:
     properties = tmp_path / "admin.properties"
     properties.write_text("\n".join(f"{name}={value}" for name, value in settings.items()))
     server = ("--bootstrap-server", broker.servers["CLIENTS"], "--command-config", str(properties))
-    try:
-        tools = JavaTools()
-    except CannotBuildError as problem:
-        pytest.skip(str(problem))
-    with tools as java:
+    with JavaTools() as java:
 
         def run(tool: str, *arguments: str) -> str:
             done = java.run(tool, *server, *arguments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.peers import apache_kafka, foreign_programs
-from tests.support.missing_programs import missing_programs
+from tests.support.missing_programs import missing_programs, without_class
 
 
 def test_what_is_missing_is_counted_and_the_remedy_named_once() -> None:
@@ -33,6 +33,9 @@ def test_the_reasons_of_the_peers_are_understood(monkeypatch: pytest.MonkeyPatch
             build()
         reasons.append(str(missing.value))
 
-    line = missing_programs(dict.fromkeys(reasons, 1))
+    reasons[0] = f"Skipped: {reasons[0]}"
+    reasons[1] = f"tests.peers.foreign_programs.CannotBuildError: {reasons[1]}"
+    assert not [reason for reason in map(without_class, reasons) if ": " in reason]
+    line = missing_programs(dict.fromkeys(map(without_class, reasons), 1))
 
     assert "3 tests, for lack of Java (1), Go (1), Node (1)" in line
