@@ -40,8 +40,10 @@ class Partition:
     partition) or the log has grown (key: `log_end`) later than an append, else requests parked on it wait in vain.
 
     `appended` and `messages_in` count bytes and records since the broker started, `readable` the bytes of those up to
-    the high watermark, `bytes_out` what was fetched; `is_flushing` tells that a flush is in flight, `deleted` that the
-    topic is gone, or this broker's replica. `leaderships` counts how often this broker has ceased to lead.
+    the high watermark, `bytes_out` what consumers fetched; `bytes_followed` and `bytes_to_followers` count what went
+    between replicas, the first of them as part of `appended`. `is_reassigning` tells that replicas are being moved,
+    `is_flushing` that a flush is in flight, `deleted` that the topic is gone, or this broker's replica. `leaderships`
+    counts how often this broker has ceased to lead.
     """
 
     __slots__ = (
@@ -50,12 +52,15 @@ class Partition:
         "_storage",
         "_uncommitted",
         "appended",
+        "bytes_followed",
         "bytes_out",
+        "bytes_to_followers",
         "deleted",
         "in_sync",
         "index",
         "is_flushing",
         "is_leader",
+        "is_reassigning",
         "leader_epoch",
         "leader_id",
         "leaderships",
@@ -89,7 +94,8 @@ class Partition:
         self.appended = 0
         self.readable = 0
         self.messages_in = 0
-        self.bytes_out = 0
+        self.bytes_out = self.bytes_followed = self.bytes_to_followers = 0
+        self.is_reassigning = False
         self.deleted = False
         self._storage = storage
         self._mark = mark
@@ -161,6 +167,7 @@ class Partition:
     def _take_over(self, registration: PartitionRegistration) -> None:
         self.leader_epoch = max(registration.leader_epoch, self.leader_epoch)
         self.partition_epoch = registration.partition_epoch
+        self.is_reassigning = registration.is_reassigning
 
     def _wake_all(self) -> None:
         self._mark(self)
@@ -288,6 +295,7 @@ class Partition:
     def followed(self, size: int) -> None:
         """Count what was appended as a follower."""
         self.appended += size
+        self.bytes_followed += size
         self._note_growth()
 
     def _count_readable(self) -> None:

@@ -20,6 +20,7 @@ from barnabas.broker.log.unified_log import LOG_END
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
 from barnabas.broker.partition import ACKS_ALL, Partition
 from barnabas.broker.replication.in_sync_replicas import InSyncReplicas
+from barnabas.broker.replication.partition_state import IsrChanges
 from barnabas.broker.storage_threads import CountingStorage
 from barnabas.broker.stray_logs import StrayLogs
 from barnabas.protocol.messages.no_op_record import NoOpRecord
@@ -74,6 +75,8 @@ class ReplicaManager:
         self._cluster: Cluster | None = None
         #: Those that this broker leads, and where a follower in sync may lack something.
         self._lagging: dict[Partition, None] = {}
+        #: How often the ISRs of partitions that this broker leads were changed.
+        self.isr_changes = IsrChanges()
         self._flushes = CountingStorage(logs.storage)
         #: `on_ready` tells that `apply_delta` can take roles for which it had to wait.
         self.assigned_logs = AssignedLogs(logs)
@@ -264,11 +267,16 @@ class ReplicaManager:
             if proposal is not None:
                 self._propose(partition, proposal)
 
+    def fetcher_lags(self) -> dict[TopicPartition, int]:
+        """Return how many records this broker lacks of each partition that it follows, as far as is known."""
+        return {} if self._cluster is None else self._cluster.fetchers.lags()
+
     def _propose(self, partition: Partition, proposal: PendingPartitionChange) -> None:
         cluster = self._cluster
         assert cluster is not None, "only a member of a cluster has followers"
 
         def done(answer: PartitionRegistration | int, now_ms: int) -> None:
+            self.isr_changes.note(proposal, answer)
             if partition.alter_partition_completed(proposal, answer, now_ms):
                 self._propose(partition, proposal)
 

@@ -76,8 +76,11 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
             _record_throttled(quota, replica, fetched, now)
         fetched.reads += denied
         for one in fetched.reads:
-            if one.target.partition is not None:
-                one.target.partition.bytes_out += len(one.records)
+            partition = one.target.partition
+            if partition is not None and replica is None:
+                partition.bytes_out += len(one.records)
+            elif partition is not None:
+                partition.bytes_to_followers += len(one.records)
         response = _full_response(session, fetched) if is_full or session is None else _changes(session, fetched)
         if quiet is not None:
             for one in fetched.reads:

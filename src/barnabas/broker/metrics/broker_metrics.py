@@ -25,6 +25,7 @@ from prometheus_client.registry import Collector
 from barnabas.broker.metrics.coordinator_metrics import CoordinatorMetrics
 from barnabas.broker.metrics.idle_share import IdleShare
 from barnabas.broker.metrics.log_metrics import LogMetrics
+from barnabas.broker.metrics.replica_metrics import ReplicaMetrics
 from barnabas.broker.metrics.request_metrics import RequestMetrics
 from barnabas.broker.network.login_counts import LoginOutcome
 
@@ -103,13 +104,13 @@ class BrokerMetrics(Collector):
         for partition in self._core.state.replica_manager.partitions():
             found = sums.setdefault(partition.topic, [0, 0, 0])
             found[0] += partition.messages_in
-            found[1] += partition.appended
+            found[1] += partition.appended - partition.bytes_followed
             found[2] += partition.bytes_out
         for index, (name, what) in enumerate(
             (
                 ("messagesin", "Records appended"),
-                ("bytesin", "Bytes appended"),
-                ("bytesout", "Bytes of records fetched"),
+                ("bytesin", "Bytes that producers appended"),
+                ("bytesout", "Bytes of records that consumers fetched"),
             )
         ):
             family = CounterMetricFamily(f"kafka_server_brokertopicmetrics_{name}", what, labels=("topic",))
@@ -117,8 +118,25 @@ class BrokerMetrics(Collector):
                 family.add_metric((topic,), sums[topic][index])
             yield family
 
+    def _member(self) -> Iterator[Metric]:
+        """Return what a broker has that is one of several; the controllers tell of the cluster."""
+        state = self._core.state
+        partitions = state.replica_manager.partitions()
+        for name, what, value in (
+            ("kafkaserver_brokerstate", "3: the broker runs", 3),
+            ("replicamanager_partitioncount", "Replicas on this broker", len(partitions)),
+            ("replicamanager_leadercount", "Partitions that this broker leads", sum(p.is_leader for p in partitions)),
+            ("replicamanager_offlinereplicacount", "Replicas that are offline", state.replica_manager.offline_count),
+            ("delayedoperationpurgatory_purgatorysize", "Requests that wait", state.purgatory.parked),
+        ):
+            yield GaugeMetricFamily(f"kafka_server_{name}", what, value)
+        yield from ReplicaMetrics(state.replica_manager).collect()
+
     def _cluster(self) -> Iterator[Metric]:
         state = self._core.state
+        if state.member is not None:
+            yield from self._member()
+            return
         topics = list(state.metadata.topics())
         partitions = sum(topic.partitions for topic in topics)
         least = str(state.config.get_int("min.insync.replicas"))

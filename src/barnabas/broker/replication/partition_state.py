@@ -102,3 +102,21 @@ class Brokers(Protocol):
 
     def is_shutting_down(self, broker_id: int) -> bool:
         """Whether a broker is in its controlled shutdown."""
+
+
+class IsrChanges:
+    """Counts the changes of ISRs that a leader has proposed, by what the controller said."""
+
+    __slots__ = ("expands", "failed", "shrinks")
+
+    def __init__(self) -> None:
+        self.expands = self.shrinks = self.failed = 0
+
+    def note(self, proposal: PendingPartitionChange, answer: object) -> None:
+        """Count a proposal that was answered; an error is a number."""
+        if isinstance(answer, int):
+            self.failed += 1
+        elif isinstance(proposal, PendingExpandIsr):
+            self.expands += 1
+        else:
+            self.shrinks += 1

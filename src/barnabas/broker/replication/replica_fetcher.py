@@ -87,6 +87,7 @@ class PartitionFetchState:
         "fetch_offset",
         "is_in_sync",
         "is_out_of_range",
+        "lag",
         "last_fetched_epoch",
         "leader_end_offset",
         "leader_epoch",
@@ -101,6 +102,7 @@ class PartitionFetchState:
         self.delayed_until = -inf
         self.is_out_of_range = False
         self.is_in_sync = False
+        self.lag = 0
         self.leader_end_offset: int | None = None
 
 
@@ -146,6 +148,10 @@ class ReplicaFetcher:
     def fetch_offset(self, name: TopicPartition) -> int:
         """Return the next offset that is fetched."""
         return self._states[name].fetch_offset
+
+    def lags(self) -> Iterable[tuple[TopicPartition, int]]:
+        """Return how many committed records each partition lacks, as far as is known."""
+        return ((name, state.lag) for name, state in self._states.items())
 
     def add_partition(self, name: TopicPartition, topic_id: bytes, leader_epoch: int, now_ms: int) -> None:
         """Copy a partition from now on, from the end of its log; one without epochs from its high watermark.
@@ -353,6 +359,7 @@ class ReplicaFetcher:
             quota.record(len(data.records or b""), now.now)
         end = logs.log_end_offset(name)
         state.is_in_sync = end >= data.high_watermark
+        state.lag = max(0, data.high_watermark - end)
         if end != state.fetch_offset:
             # Without new records the last epoch stays what it was (KAFKA-15510).
             state.fetch_offset, state.last_fetched_epoch = end, logs.latest_epoch(name)

@@ -36,6 +36,10 @@ class ReplicaFetchers:
         found.add_partition(name, topic_id, leader_epoch, now_ms)
         self.on_added(found)
 
+    def lags(self) -> dict[TopicPartition, int]:
+        """Return how many records the partitions lack, as their leaders told with the last records."""
+        return {name: lag for fetcher in self.by_leader.values() for name, lag in fetcher.lags()}
+
     def remove(self, name: TopicPartition) -> None:
         """Copy a partition no more."""
         for fetcher in self.by_leader.values():
