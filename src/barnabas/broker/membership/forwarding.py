@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from barnabas import errors
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _SIZE = 4
 #: How long a request waits for a controller, in seconds.
 _TIMEOUT = 30.0
+#: Resources of loggers in a request that has others, too; a broker has one.
+_MOST_LOGGERS = 100
 
 #: What only a cluster with controllers of its own has; a broker that is alone does not offer it.
 OF_CLUSTERS = (ApiKey.DESCRIBE_QUORUM, ApiKey.UNREGISTER_BROKER)
@@ -55,9 +58,19 @@ class Forwarding:
     def _settings_handler(self, local: Handler) -> Handler:
         def handle(broker: BrokerState, context: RequestContext, request: Any) -> Any:
             own = [one.resource_type == ConfigResourceType.BROKER_LOGGER for one in request.resources]
-            if any(own) and not all(own):
+            if not any(own):
+                return self._handle(broker, context, request)
+            if all(own):
+                return local(broker, context, request)
+            if sum(own) > _MOST_LOGGERS:
                 return refused(request, errors.InvalidRequestError.code)
-            return local(broker, context, request) if any(own) else self._handle(broker, context, request)
+            mine, others = copy(request), copy(request)
+            mine.resources = [one for one, is_own in zip(request.resources, own, strict=True) if is_own]
+            others.resources = [one for one, is_own in zip(request.resources, own, strict=True) if not is_own]
+            here = local(broker, context, mine)
+            operation = DelayedOperation()
+            self.forward(others, context, lambda there: operation.complete(_together(request, here, there)))
+            return operation
 
         return handle
 
@@ -90,6 +103,14 @@ class Forwarding:
             answer(refused(request, errors.KafkaTimeoutError.code))
 
         self._requests.submit(ControllerRequest(lambda: envelope, done, context.now + _TIMEOUT, give_up))
+
+
+def _together(request: Any, here: Any, there: Any) -> Message:
+    """Return one response to what was changed here and at the controller, in the order of the request."""
+    found = {(one.resource_type, one.resource_name): one for one in [*here.responses, *there.responses]}
+    names = [(one.resource_type, one.resource_name) for one in request.resources]
+    response: Message = type(here)(responses=[found[name] for name in dict.fromkeys(names) if name in found])
+    return response
 
 
 def _unwrapped(request: Message, version: int, response: Message) -> Message:
