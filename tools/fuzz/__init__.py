@@ -12,6 +12,7 @@ from typing import Protocol
 #: Target → (its module here, what it is about). A module has `run(data)` and `seeds()`.
 TARGETS = {
     "broker": ("broker_frames", "frames of every API, to a broker with topics, a group and a transaction"),
+    "logins": ("logins", "what a connection sends before it has authenticated, by SASL and TLS"),
     "log": ("log_files", "damaged files of a log: segments, indexes, snapshots, checkpoints"),
     "coordinators": ("coordinator_records", "records in the topics of groups and transactions"),
     "messages": ("messages", "responses and all other messages, decoded"),
