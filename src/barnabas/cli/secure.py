@@ -68,7 +68,7 @@ class Secured(NamedTuple):
         number = next(number for number, name in MECHANISMS.items() if name == _MECHANISM)
         if number in users.iterations(ADMIN) and not self.is_new:
             return {}
-        salt, iterations = os.urandom(24), scram.FEWEST_ITERATIONS
+        salt, iterations = os.urandom(scram.SALT_BYTES), scram.FEWEST_ITERATIONS
         salted = scram.salted_password(_MECHANISM, self.password.encode(), salt, iterations)
         return {(ADMIN, _MECHANISM): scram.stored_credential(_MECHANISM, salted, salt, iterations)}
 

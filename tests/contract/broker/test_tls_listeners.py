@@ -135,9 +135,12 @@ class TestHandshakesThatAreNone:
         host, _, port = broker.servers["TLS"].rpartition(":")
         return socket.create_connection((host, int(port)), 10)
 
-    def test_silent_and_slow_ones_hold_nobody_up(self, broker: SecuredBroker, certificates: Certificates) -> None:
+    @pytest.mark.parametrize("size", [300, pytest.param(6000, marks=pytest.mark.slow)])
+    def test_silent_and_slow_ones_hold_nobody_up(
+        self, broker: SecuredBroker, certificates: Certificates, size: int
+    ) -> None:
         with contextlib.ExitStack() as stack:
-            crowd = [stack.enter_context(self.connect(broker)) for _ in range(300)]
+            crowd = [stack.enter_context(self.connect(broker)) for _ in range(size)]
             for one in crowd[::2]:
                 # A ClientHello is announced, and one byte of it comes.
                 one.sendall(b"\x16\x03\x01\x02\x00\x01")

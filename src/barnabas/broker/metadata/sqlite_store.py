@@ -87,6 +87,8 @@ class SqliteStore(MetadataStore):
         self._reserve.make()
 
     def _open(self) -> None:
+        # It has what passwords and tokens are checked by; its other files are made with the same rights.
+        os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
         self._database = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
         self._subscribers = Subscribers()
         execute = self._database.execute

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING
 
+from barnabas.broker.config import is_loopback
 from barnabas.broker.security.ssl_principal_mapper import SslPrincipalMapper
 from barnabas.errors import ConfigError, KafkaError
 
@@ -139,10 +140,24 @@ class ListenerSecurities:
         self.by_listener = {
             one.name: ListenerSecurity(config, one, find_scram_user, warn, self._endpoints) for one in config.listeners
         }
+        for listener in config.listeners:
+            self._tell_of_weakness(listener)
         # From here on this runs on the loop, which does not wait for other machines.
         self._endpoints.waits = False
         self._next_look = 0.0 if any(one.uses_tls for one in self.by_listener.values()) else inf
         self._is_looking = False
+
+    def _tell_of_weakness(self, listener: Listener) -> None:
+        """Say what an attacker would choose this listener for, of all there are."""
+        config, name = self._config, f"listener {listener.name}"
+        if config["authorizer.class.name"] and not config.authenticates(listener):
+            self._warn(f"{name}: its clients do not authenticate; to the authorizer they are all {ANONYMOUS}")
+        sasl = self.by_listener[listener.name].sasl
+        readable = {"PLAIN", "OAUTHBEARER"}.intersection(() if sasl is None else sasl.mechanisms)
+        if readable and listener.protocol == "SASL_PLAINTEXT" and not is_loopback(listener.host):
+            self._warn(
+                f"{name}: what proves identity by {', '.join(sorted(readable))} can be read on the way; use SASL_SSL"
+            )
 
     def check(self, config: BrokerConfig) -> None:
         """Raise `ConfigError` when these settings could not be used."""

@@ -17,7 +17,6 @@ from barnabas.network.security.scram import FEWEST_ITERATIONS, StoredCredential
 _FORM = re.compile(r"(SCRAM-SHA-256|SCRAM-SHA-512)=\[(.*)\]", re.DOTALL)
 _PART = re.compile(r'\s*(\w+)=(?:"((?:[^"\\]|\\.)*)"|([^,"]*))\s*(?:,|$)')
 _KNOWN = frozenset({"name", "password", "saltedpassword", "salt", "iterations"})
-_SALT_BYTES = 24
 
 
 def parse_scram(text: str) -> tuple[tuple[str, str], StoredCredential]:
@@ -34,7 +33,7 @@ def parse_scram(text: str) -> tuple[tuple[str, str], StoredCredential]:
         raise _problem(f"iterations must be {FEWEST_ITERATIONS} to {MOST_ITERATIONS}")
     count = int(iterations)
     try:
-        salt = scram.from_base64(parts["salt"]) if "salt" in parts else os.urandom(_SALT_BYTES)
+        salt = scram.from_base64(parts["salt"]) if "salt" in parts else os.urandom(scram.SALT_BYTES)
         if "password" in parts:
             salted = scram.salted_password(mechanism, parts["password"].encode(), salt, count)
         elif "salt" in parts:

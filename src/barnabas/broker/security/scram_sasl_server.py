@@ -81,7 +81,9 @@ class ScramSaslServer:
         if self._user is not None and (self._user.identity.lifetime_ms or now_ms) < now_ms:
             # A delegation token that has expired and is still there.
             self._user = None
-        self._credential = self._user.credential if self._user is not None else self._imitation(name)
+        # Made for all, so that it takes as long to say that there is no such user.
+        imitation = self._imitation(name)
+        self._credential = imitation if self._user is None else self._user.credential
         self._header = found["header"]
         self._nonce = found["nonce"].decode() + self._nonce
         salt, iterations = scram.to_base64(self._credential.salt), self._credential.iterations
@@ -111,7 +113,7 @@ class ScramSaslServer:
         return b"v=" + scram.to_base64(scram.signature(self._mechanism, credential.server_key, message)).encode()
 
     def _imitation(self, name: str) -> StoredCredential:
-        salt = hmac.digest(self._pepper, name.encode(), hashlib.sha256)[:26]
+        salt = hmac.digest(self._pepper, name.encode(), hashlib.sha256)[: scram.SALT_BYTES]
         size = hashlib.new(scram.HASHES[self._mechanism]).digest_size
         return StoredCredential(salt, bytes(size), bytes(size), FEWEST_ITERATIONS)
 

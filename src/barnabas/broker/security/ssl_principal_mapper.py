@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from barnabas.errors import ConfigError
+from barnabas.broker.regex.matching import matching_names
+from barnabas.errors import ConfigError, InvalidRegularExpressionError
 
 _SETTING = "ssl.principal.mapping.rules"
 _DEFAULT = "DEFAULT"
@@ -29,7 +30,8 @@ class _Rule(NamedTuple):
 
     def apply(self, name: str) -> str | None:
         """Return the new name; None where the rule does not match."""
-        if self.pattern.fullmatch(name) is None:
+        # Whoever has a certificate chose the name: what cannot match must not make `re` try all ways that there are.
+        if not _may_match(self.pattern.pattern, name) or self.pattern.fullmatch(name) is None:
             return None
         # As Java's replaceAll: of an unanchored pattern more than one part may be replaced.
         replaced = self.pattern.sub(lambda found: _GROUP.sub(lambda part: _part(part, found), self.replacement), name)
@@ -56,7 +58,8 @@ class SslPrincipalMapper:
         if found is None:
             raise _problem(text, "a rule is DEFAULT or RULE:pattern/replacement/ with L or U behind it")
         try:
-            pattern = re.compile(found.group(1).replace("\\/", "/"))
+            # Java's classes, such as \w, are of ASCII.
+            pattern = re.compile(found.group(1).replace("\\/", "/"), re.ASCII)
         except re.error as problem:
             raise _problem(text, f"the pattern {found.group(1)!r} is not valid: {problem}") from None
         self._rules.append(_Rule(pattern, found.group(2), _CASES[found.group(3)]))
@@ -71,6 +74,14 @@ class SslPrincipalMapper:
             if found is not None:
                 return found
         raise ValueError(f"no rule of {_SETTING} matches its subject {distinguished_name!r}")
+
+
+def _may_match(pattern: str, name: str) -> bool:
+    """Whether a pattern may match a whole name, found in linear time; True for patterns with more than RE2 has."""
+    try:
+        return bool(matching_names(pattern, [name]))
+    except InvalidRegularExpressionError:
+        return True
 
 
 def _part(part: re.Match[str], found: re.Match[str]) -> str:

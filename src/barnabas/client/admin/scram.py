@@ -27,8 +27,6 @@ if TYPE_CHECKING:
         DescribeUserScramCredentialsResult,
     )
 
-_SALT_BYTES = 24
-
 
 class ScramMechanism(ProtocolEnum):
     """The mechanisms, with the numbers of the protocol."""
@@ -127,13 +125,13 @@ def _deletion(alteration: UserScramCredentialDeletion) -> ScramCredentialDeletio
 
 def _salted(alteration: UserScramCredentialUpsertion) -> ScramCredentialUpsertion:
     """Return what the broker is told instead of the password: Hi(password, salt, iterations) of RFC 5802."""
-    from barnabas.network.security.scram import salted_password
+    from barnabas.network.security.scram import SALT_BYTES, salted_password
 
     if alteration.mechanism not in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         raise IllegalArgumentError(f"{alteration!r}: the mechanism must be SCRAM_SHA_256 or SCRAM_SHA_512")
     if alteration.iterations < 1:
         raise IllegalArgumentError(f"{alteration!r}: iterations must be positive")
-    salt = secrets.token_bytes(_SALT_BYTES) if alteration.salt is None else alteration.salt
+    salt = secrets.token_bytes(SALT_BYTES) if alteration.salt is None else alteration.salt
     password = alteration.password.encode() if isinstance(alteration.password, str) else alteration.password
     salted = salted_password(alteration.mechanism.name.replace("_", "-"), password, salt, alteration.iterations)
     return ScramCredentialUpsertion(

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 #: Mechanism → the hash function it is made of.
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+#: The size of salts that are made here; those that brokers give unknown users have it, too.
+SALT_BYTES = 26
 FEWEST_ITERATIONS = 4096
 NO_CHANNEL_BINDING = b"n,,"
 _ESCAPE = re.compile("=(2C|3D)?")
