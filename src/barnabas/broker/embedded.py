@@ -1,30 +1,24 @@
-"""`Broker`: a broker for the life of a `with` block, in a child process or in a thread of this one."""
+"""`Broker`: one or several for the life of a `with` block, in child processes, or one in a thread of this process."""
 
 from __future__ import annotations
 
 import atexit
 import os
-import sys
 import weakref
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
-from barnabas.errors import ConfigError, IllegalStateError, KafkaError
+from barnabas.broker.local_cluster import LocalCluster, consecutive
+from barnabas.broker.node_process import START_TIMEOUT, STOP_TIMEOUT, NodeProcess
+from barnabas.errors import ConfigError, IllegalStateError
 
 if TYPE_CHECKING:
-    import subprocess
     import threading
     from types import TracebackType
 
     from barnabas.broker.runner import BrokerRunner
 
-#: How long a broker may take to get ready; recovering large logs after a crash is what takes long.
-START_TIMEOUT = 60.0
-#: How long a child may take to end cleanly before it is killed, in seconds.
-STOP_TIMEOUT = 120.0
 #: What differs from Kafka's defaults: a first rebalance need not wait for members that are started by hand.
 DEFAULTS = {"group.initial.rebalance.delay.ms": 0}
-#: The exit code for settings that make no sense.
-_USAGE = 2
 
 
 class Broker:
@@ -36,10 +30,14 @@ class Broker:
     process, which dies with this one; `in_process=True` runs it in a thread. It is started by the constructor and can
     be used as a context manager.
 
-    Attributes: `bootstrap_servers` ("127.0.0.1:port"), `data_dir`, `pid` (of the child; None in process).
+    With `brokers=3` it is a cluster: brokers 1, 2 and 3 and controller 100 (with `controllers=3` 101 and 102 too), each
+    a child process. Topics have as many replicas as there are brokers, three at most; `kill(1)`, `stop(1)`, `start(1)`
+    and `restart(1)` are for one node, without a number for all.
+
+    Attributes: `bootstrap_servers` ("127.0.0.1:port", with commas of several), `data_dir`, `pid` (of the child; None in
+    process and of several).
 
     Raises `KafkaError` when it cannot start; the message says why.
-
     """
 
     def __init__(
@@ -48,6 +46,8 @@ class Broker:
         data_dir: str | os.PathLike[str] | None = None,
         listen: str = "127.0.0.1:0",
         in_process: bool = False,
+        brokers: int = 1,
+        controllers: int = 1,
         config: dict[str, Any] | None = None,
         **settings: Any,
     ):
@@ -57,7 +57,13 @@ class Broker:
         self._temporary = data_dir is None
         self.data_dir = _temporary_directory() if data_dir is None else os.path.abspath(os.fspath(data_dir))
         self._listen = listen
-        self._home: _Child | _Thread | None = None
+        self._home: NodeProcess | _Thread | LocalCluster | None = None
+        self._cluster: LocalCluster | None = None
+        if brokers > 1:
+            if in_process:
+                raise ConfigError(f"brokers={brokers}: in one process there is one broker; leave in_process out")
+            texts = {name: _text(value) for name, value in self._settings.items()}
+            self._cluster = LocalCluster(self.data_dir, consecutive(listen, brokers), texts, controllers=controllers)
         try:
             self.start()
         except BaseException:
@@ -65,59 +71,81 @@ class Broker:
             raise
         atexit.register(_close_forgotten, weakref.ref(self))
 
-    def start(self) -> None:
+    def start(self, node_id: int | None = None) -> None:
         """Start again after `stop` or `kill`, on the same port and the same data."""
+        if self._cluster is not None:
+            self._cluster.start(node_id)
+            self._home = self._cluster
+            return
+        self._check_alone(node_id)
         if self._home is not None:
             raise IllegalStateError("the broker is running")
         if self._temporary and not os.path.isdir(self.data_dir):
             os.makedirs(self.data_dir)
-        kind = _Thread if self.in_process else _Child
-        self._home = kind(self.data_dir, self._listen, self._settings)
+        begin = _Thread if self.in_process else _start_child
+        self._home = begin(self.data_dir, self._listen, self._settings)
         self._listen = self._home.address
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients connect: host and port."""
-        return self._listen
+        """Where clients connect: host and port, of each broker."""
+        return self._listen if self._cluster is None else self._cluster.bootstrap_servers
 
     @property
     def port(self) -> int:
-        """The port that clients connect to."""
-        return int(self._listen.rpartition(":")[2])
+        """The port that clients connect to; of several brokers the first one's."""
+        return int(self.bootstrap_servers.partition(",")[0].rpartition(":")[2])
 
     @property
     def pid(self) -> int | None:
         """The child's process id; None in process, and when the broker is not running."""
-        return self._home.pid if isinstance(self._home, _Child) else None
+        return self._home.pid if isinstance(self._home, NodeProcess) else None
+
+    def pid_of(self, node_id: int) -> int | None:
+        """Return the process id of a broker or controller among several; None when it is not running."""
+        return None if self._cluster is None else self._cluster.pid(node_id)
 
     def log_text(self) -> str:
-        """Return what the child wrote to its standard error since it was started; empty in process."""
-        return self._home.log_text() if isinstance(self._home, _Child) else ""
+        """Return what the children wrote to their standard errors since they were started; empty in process."""
+        return "" if self._home is None or isinstance(self._home, _Thread) else self._home.log_text()
 
-    def stop(self) -> None:
+    def stop(self, node_id: int | None = None) -> None:
         """End the broker cleanly; its data stays until `close`. Stopping twice is harmless."""
+        if self._cluster is not None:
+            self._cluster.stop(node_id)
+            return
+        self._check_alone(node_id)
         home, self._home = self._home, None
         if home is not None:
             home.stop()
 
-    def kill(self) -> None:
+    def kill(self, node_id: int | None = None) -> None:
         """End the child with SIGKILL, as a crash would. Raises IllegalStateError in process."""
-        if not isinstance(self._home, _Child):
+        if self._cluster is not None:
+            self._cluster.kill(node_id)
+            return
+        self._check_alone(node_id)
+        if not isinstance(self._home, NodeProcess):
             raise IllegalStateError("only a running broker in a child process can be killed")
         home, self._home = self._home, None
         home.kill()
 
-    def restart(self) -> None:
+    def restart(self, node_id: int | None = None) -> None:
         """Stop (if it is running) and start again, on the same port and the same data."""
-        self.stop()
-        self.start()
+        self.stop(node_id)
+        self.start(node_id)
+
+    def _check_alone(self, node_id: int | None) -> None:
+        if node_id is not None:
+            raise IllegalStateError(f"there is one broker, and no node {node_id} to choose: leave the number out")
 
     def close(self) -> None:
         """Stop, and remove the data unless a `data_dir` was given."""
-        if self._temporary and isinstance(self._home, _Child):
+        if self._temporary and isinstance(self._home, NodeProcess | LocalCluster):
             # The data will not be read again: what a clean end would flush and sync goes with it.
             self.kill()
         self.stop()
+        self._home = None
         self._remove_data()
 
     def __enter__(self) -> Broker:
@@ -145,72 +173,13 @@ def _close_forgotten(reference: weakref.ref[Broker]) -> None:
         broker.close()
 
 
-class _Child:
-    """`barnabas up` as a child that ends when its standard input does, so that it never outlives its parent."""
-
-    def __init__(self, data_dir: str, listen: str, settings: dict[str, Any]):
-        import subprocess
-        import tempfile
-
-        command = [sys.executable, "-m", "barnabas.cli.main", "up", "--listen", listen, "--data", data_dir]
-        command += ["--until-stdin-ends"]
-        for name, value in settings.items():
-            command += ["--set", f"{name}={_text(value)}"]
-        # Closed with the child's home, not with this block.
-        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
-        self._process: subprocess.Popen[bytes] = subprocess.Popen(  # noqa: S603 - this interpreter, with our module
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log
-        )
-        try:
-            self.address = self._wait_until_ready()
-        except BaseException:
-            self.kill()
-            raise
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def log_text(self) -> str:
-        # The child writes where this file stands, for they share it: so it is read without moving.
-        descriptor = self._log.fileno()
-        return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
-
-    def stop(self) -> None:
-        import subprocess
-
-        # Not by closing its standard input: processes forked meanwhile may hold the other end too.
-        self._process.terminate()
-        try:
-            self._process.wait(STOP_TIMEOUT)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-        self._release()
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._release()
-
-    def _release(self) -> None:
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._log):
-            assert stream is not None
-            stream.close()
-
-    def _wait_until_ready(self) -> str:
-        import select
-
-        assert self._process.stdout is not None
-        ready, _, _ = select.select([self._process.stdout], [], [], START_TIMEOUT)
-        line = self._process.stdout.readline().decode() if ready else ""
-        if not line.startswith("listening on "):
-            if not ready:
-                raise KafkaError(f"the broker was not ready within {START_TIMEOUT:.0f} s: {self.log_text()}")
-            self._process.wait(STOP_TIMEOUT)
-            kind = ConfigError if self._process.returncode == _USAGE else KafkaError
-            why = self.log_text().strip().rpartition("barnabas up: ")[2]
-            raise kind(why or f"the broker ended with code {self._process.returncode}")
-        return line.removeprefix("listening on ").partition(",")[0]
+def _start_child(data_dir: str, listen: str, settings: dict[str, Any]) -> NodeProcess:
+    options = ["--listen", listen, "--data", data_dir]
+    for name, value in settings.items():
+        options += ["--set", f"{name}={_text(value)}"]
+    child = NodeProcess(options)
+    child.wait_until_ready()
+    return child
 
 
 class _Thread:

@@ -44,6 +44,8 @@ class Options:
         self.metrics: str | None = None
         self.request_log: str | None = None
         self.request_log_every = 1
+        self.brokers: int | None = None
+        self.controllers = 1
         self.set: list[str] = []
         self.add_scram: list[str] = []
         self.allow_remote = False

@@ -92,6 +92,10 @@ def add_parser(subparsers: Any) -> None:
         help="take KAFKA_* variables for settings, and CLUSTER_ID, as Kafka's container does",
     )
     parser.add_argument(
+        "--brokers", metavar="N", type=int, help="a cluster of so many, each a process, on consecutive ports"
+    )
+    parser.add_argument("--controllers", metavar="N", type=int, default=1, help="how many controllers it has: 1")
+    parser.add_argument(
         "--set", metavar="NAME=VALUE", action="append", default=[], help="a broker setting of Kafka's; repeatable"
     )
     parser.add_argument(
@@ -124,6 +128,11 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: Options | argparse.Namespace) -> int:
     """Run the broker until it is told to stop. Raises KafkaError if it cannot start."""
+    if args.brokers is not None:
+        from barnabas.cli import up_cluster
+
+        _log_options(args)
+        return up_cluster.run(args)
     # Loading code makes no garbage, and what is loaded stays: the collector need not look at it, now or later.
     gc.disable()
     from barnabas.broker import operator_log

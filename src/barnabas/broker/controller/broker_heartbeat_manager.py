@@ -74,6 +74,10 @@ class BrokerHeartbeatManager:
         at = self._contacts.get(whose)
         return at is not None and now - at <= self._session_timeout
 
+    def end_session(self, whose: BrokerIdAndEpoch) -> None:
+        """Forget a life of a broker that was let go."""
+        self._contacts.pop(whose, None)
+
     def expired(self, now: float) -> BrokerIdAndEpoch | None:
         """Return one life of a broker that was not heard of for too long, and forget it."""
         for whose, at in self._contacts.items():

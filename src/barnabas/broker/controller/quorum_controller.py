@@ -185,6 +185,9 @@ class QuorumController:
         def at_end(reply: BrokerHeartbeatReply, end: int) -> None:
             if reply.in_controlled_shutdown:
                 heartbeats.begin_controlled_shutdown(request.broker_id, end)
+            if reply.should_shut_down:
+                # It says nothing more, so its next life need not wait for the end of its session.
+                heartbeats.end_session(BrokerIdAndEpoch(request.broker_id, request.broker_epoch))
 
         return self.write(operation, at_end)
 

@@ -124,6 +124,8 @@ class SocketServer:
                 return
 
         storage.on_done = on_done
+        # Some may be done already, as the logs of the roles that a broker begins with.
+        self._loop.call_soon(deliver)
 
     async def close(self) -> None:
         """Stop listening, let what is written go out, end all connections."""

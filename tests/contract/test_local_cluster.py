@@ -1,0 +1,117 @@
+"""A cluster of ours on this machine: `Broker(brokers=3)` and `barnabas up --brokers`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer, TopicPartition
+from barnabas.errors import ConfigError, IllegalStateError
+from tests.contract.waiting import eventually
+
+_SOON = {"reconnect.backoff.max.ms": 200, "retry.backoff.max.ms": 200}
+#: A few partitions of internal topics are enough, and make the cluster's start cheap.
+_FEW = {"offsets.topic.num.partitions": 2, "transaction.state.log.num.partitions": 2}
+
+
+def _in_sync(admin: AdminClient, topic: str) -> set[int]:
+    (partition,) = admin.describe_topics([topic])[topic].partitions
+    return {node.id for node in partition.in_sync_replicas}
+
+
+def _values(broker: Broker, topic: str, count: int) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    with Consumer({"bootstrap.servers": broker.bootstrap_servers, **_SOON}) as consumer:
+        partition = TopicPartition(topic, 0)
+        consumer.assign([partition])
+        consumer.seek_to_beginning([partition])
+        deadline = time.monotonic() + 60
+        while len(found) < count and time.monotonic() < deadline:
+            found += [record.value for record in consumer.poll(timeout=0.5)]
+    return found
+
+
+def test_nothing_is_lost_when_one_of_three_brokers_is_killed_and_comes_back() -> None:
+    with Broker(brokers=3, config=_FEW) as broker:
+        settings: dict[str, Any] = {"bootstrap.servers": broker.bootstrap_servers, **_SOON}
+        with AdminClient(settings) as admin, Producer({**settings, "acks": "all"}) as producer:
+            admin.create_topics([NewTopic("news", replica_assignments={0: [1, 2, 3]})])
+            eventually(lambda: _in_sync(admin, "news") == {1, 2, 3})
+            producer.send("news", b"before").result(30)
+            broker.kill(1)
+            assert broker.pid_of(1) is None
+            producer.send("news", b"while it is away").result(60)
+            broker.start(1)
+            eventually(lambda: _in_sync(admin, "news") == {1, 2, 3}, 60)
+            broker.restart(2)
+            producer.send("news", b"after").result(60)
+        assert _values(broker, "news", 3) == [b"before", b"while it is away", b"after"]
+        broker.stop()
+        broker.start()
+        assert _values(broker, "news", 3) == [b"before", b"while it is away", b"after"]
+
+
+def test_a_number_is_for_a_node_that_there_is() -> None:
+    with pytest.raises(ConfigError, match="in one process there is one broker"):
+        Broker(brokers=3, in_process=True)
+    with pytest.raises(ConfigError, match=r"node\.id"):
+        Broker(brokers=3, config={"node.id": 5})
+    with Broker(in_process=True) as broker, pytest.raises(IllegalStateError, match="leave the number out"):
+        broker.stop(1)
+
+
+@pytest.mark.slow
+def test_another_of_three_controllers_leads_when_the_active_one_is_killed() -> None:
+    with Broker(brokers=3, controllers=3, config=_FEW) as broker:
+        settings: dict[str, Any] = {"bootstrap.servers": broker.bootstrap_servers, **_SOON}
+        with AdminClient(settings) as admin, Producer({**settings, "acks": "all"}) as producer:
+            admin.create_topics([NewTopic("news", 1, 3)])
+            sent = []
+            for number in range(6):
+                leader = admin.describe_metadata_quorum().leader_id
+                sent += [f"{number}-{one}".encode() for one in range(100)]
+                waiting = [producer.send("news", value) for value in sent[-100:]]
+                broker.kill(leader)
+                # Another is elected within controller.quorum.fetch.timeout.ms and an election.
+                admin.create_topics([NewTopic(f"topic-{number}", 1, 3)], timeout=15)
+                for future in waiting:
+                    future.result(60)
+                broker.start(leader)
+        assert _values(broker, "news", len(sent)) == sent
+
+
+def _line(process: subprocess.Popen[str], begins: str) -> str:
+    assert process.stdout is not None
+    while not (line := process.stdout.readline()).startswith(begins):
+        assert line, f"it ended before it said {begins!r}"
+    return line.strip()
+
+
+def test_the_command_tells_of_a_dead_broker_and_ends_all_on_ctrl_c(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "barnabas.cli.main", "up", "--brokers", "2", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(
+        [*command, "--data", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        pids = [int(_line(process, node).rpartition(" ")[2]) for node in ("controller 100", "broker 1", "broker 2")]
+        assert _line(process, "listening on ").endswith(f"data in {tmp_path}")
+        os.kill(pids[2], signal.SIGKILL)
+        assert "by signal 9; `barnabas up --config" in _line(process, "broker 2 has ended")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_options_of_one_broker_do_not_go_with_several(capsys: pytest.CaptureFixture[str]) -> None:
+    from barnabas.cli.main import main
+
+    assert main(["up", "--brokers", "3", "--config", "x"]) == 2
+    assert "--config: not with --brokers" in capsys.readouterr().err
