@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.log.append_origin import CLIENT
 from barnabas.broker.log.plain_append import append_plain
+from barnabas.protocol.epochs import INITIAL_LEADER_EPOCH
 
 if TYPE_CHECKING:
     from barnabas.broker.log.filesystem import Buffer
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from barnabas.broker.storage_threads import Storage
     from barnabas.protocol.topic_partition import TopicPartition
 
-#: The leader epoch of a partition whose leader never changed.
-INITIAL_LEADER_EPOCH = 0
 #: In place of a leader's id: the only replica is offline.
 NO_LEADER = -1
 ACKS_ALL = -1

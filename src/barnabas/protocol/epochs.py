@@ -1,4 +1,4 @@
-"""Epochs that mean something other than a count: of fetch sessions (KIP-227) and of members of groups (KIP-848)."""
+"""Epochs that mean something other than a count: of leaders, fetch sessions (KIP-227), members of groups (KIP-848)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ INITIAL_EPOCH: Final = 0
 """A full fetch that asks for a new session."""
 FINAL_EPOCH: Final = -1
 """A full fetch without a session; a session that the request names ends."""
+
+INITIAL_LEADER_EPOCH: Final = 0
+"""The epoch of the first leader of a partition."""
 
 JOIN_EPOCH: Final = 0
 """A heartbeat by which a member joins."""

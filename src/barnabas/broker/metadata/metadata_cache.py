@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas.broker.metadata.partition_registration import NO_LEADER, PartitionRegistration
+from barnabas.protocol.epochs import INITIAL_LEADER_EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
     from barnabas.broker.metadata.metadata_image import BrokerRegistration, MetadataImage
 
-INITIAL_LEADER_EPOCH = 0
 #: A partition that never had a leader, of which a controller under ZooKeeper tells nothing.
 _WITHOUT_LEADER = PartitionRegistration((), (), NO_LEADER, -1, -1)
 
