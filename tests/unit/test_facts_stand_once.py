@@ -187,6 +187,7 @@ def first_version(message: str, field: str) -> int:
         ("DELETE_TOPICS_BY_ID_FROM", "DeleteTopicsRequest", "TopicId"),
         ("FIND_COORDINATOR_KEYS_FROM", "FindCoordinatorRequest", "CoordinatorKeys"),
         ("LEAVE_GROUP_MEMBERS_FROM", "LeaveGroupRequest", "Members"),
+        ("ADD_PARTITIONS_TO_TXN_BATCHED_FROM", "AddPartitionsToTxnRequest", "Transactions"),
         ("UPDATE_FEATURES_UPGRADE_TYPE_FROM", "UpdateFeaturesRequest", "UpgradeType"),
         ("LIST_CONFIG_RESOURCES_TYPES_FROM", "ListConfigResourcesRequest", "ResourceTypes"),
     ],

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
+from barnabas.broker.metadata.metadata_version import METADATA_VERSION
 from barnabas.protocol.kinds import UpgradeType
 
 if TYPE_CHECKING:
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
 
-METADATA_VERSION = "metadata.version"
 GROUP_VERSION = "group.version"
 TRANSACTION_VERSION = "transaction.version"
 ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.log.append_origin import CLIENT
 from barnabas.broker.log.plain_append import append_plain
+from barnabas.broker.metadata.partition_registration import NO_LEADER
 from barnabas.protocol.epochs import INITIAL_LEADER_EPOCH
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from barnabas.broker.storage_threads import Storage
     from barnabas.protocol.topic_partition import TopicPartition
 
-#: In place of a leader's id: the only replica is offline.
-NO_LEADER = -1
 ACKS_ALL = -1
 
 

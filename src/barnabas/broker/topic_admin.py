@@ -13,6 +13,7 @@ from barnabas.broker.metadata.cluster_metadata import (
     TopicMetadata,
 )
 from barnabas.protocol.kafka_uuid import random_uuid
+from barnabas.protocol.metadata_topic import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
     import random
@@ -26,7 +27,6 @@ MAX_PARTITIONS_PER_REQUEST = 10_000
 #: As many there may be at all: every client that asks for all metadata is told of each of them.
 MAX_PARTITIONS = 100_000
 _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
-CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 _DEFAULT = -1
 
 

@@ -23,6 +23,8 @@ LEAVE_GROUP_MEMBERS_FROM: Final = 3
 """One request removes several members (KIP-345)."""
 JOIN_GROUP_MEMBER_ID_REQUIRED_FROM: Final = 4
 """A new member is first given an id, and joins with it (KIP-394)."""
+ADD_PARTITIONS_TO_TXN_BATCHED_FROM: Final = 4
+"""One request of a broker asks for several transactions (KIP-890)."""
 UPDATE_FEATURES_UPGRADE_TYPE_FROM: Final = 1
 LIST_CONFIG_RESOURCES_TYPES_FROM: Final = 1
 """Other kinds than client metrics can be listed (KIP-1142)."""

@@ -16,7 +16,7 @@ from barnabas.records.builder import RecordBatchBuilder
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
 _MARKER_BATCH_SIZE = 128
-_ENDS = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
+TRANSACTION_ENDS = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
 
 
 class EndTxnMarker(NamedTuple):
@@ -45,7 +45,7 @@ def parse_control_type(key: bytes | None) -> int:
 def parse_end_txn_marker(key: bytes | None, value: bytes | None) -> EndTxnMarker:
     """Read a transaction marker from the key and value of its record. Raises `CorruptRecordError`."""
     control_type = parse_control_type(key)
-    if control_type not in _ENDS:
+    if control_type not in TRANSACTION_ENDS:
         raise CorruptRecordError(f"a control record of type {control_type} does not end a transaction")
     if value is None or len(value) < _VALUE.size:
         raise CorruptRecordError("the value of a transaction marker has fewer than 6 bytes")
@@ -65,7 +65,7 @@ def build_end_txn_marker(
     partition_leader_epoch: int = -1,
 ) -> bytes:
     """Return the control batch that ends a transaction of `producer_id` in a partition."""
-    if marker.control_type not in _ENDS:
+    if marker.control_type not in TRANSACTION_ENDS:
         raise IllegalArgumentError(f"control type {marker.control_type} does not end a transaction")
     builder = RecordBatchBuilder(_MARKER_BATCH_SIZE)
     builder.set_producer_state(producer_id, producer_epoch, -1, transactional=True, control=True)

@@ -15,7 +15,6 @@ from barnabas.broker.controller.controller_result import ControllerResult, Outco
 from barnabas.broker.controller.deferred import Deferred
 from barnabas.broker.controller.reassignment_control_manager import list_reassignments
 from barnabas.broker.security.refusals import refused
-from barnabas.broker.topic_admin import CLUSTER_METADATA_TOPIC
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.kinds import EndpointType
 from barnabas.protocol.message import ZERO_UUID
@@ -29,6 +28,7 @@ from barnabas.protocol.messages.create_topics_response import CreatableTopicResu
 from barnabas.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 from barnabas.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
 from barnabas.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
+from barnabas.protocol.metadata_topic import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

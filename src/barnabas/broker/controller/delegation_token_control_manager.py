@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas import errors
 from barnabas.broker.controller.controller_result import ControllerResult
 from barnabas.broker.metadata.metadata_records import ApiMessageAndVersion
+from barnabas.broker.security.delegation_tokens import USER
 from barnabas.protocol.kafka_uuid import random_uuid, to_text
 from barnabas.protocol.messages.create_delegation_token_response import CreateDelegationTokenResponse
 from barnabas.protocol.messages.delegation_token_record import DelegationTokenRecord
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 _MOST_EXPIRED_AT_ONCE = 1000
 _LAST = 2**63 - 1
-_USER = "User"
 #: From this version on CreateDelegationToken tells who asked for the token (KIP-373).
 _TELLS_REQUESTER_FROM = 3
 
@@ -54,7 +54,7 @@ class DelegationTokenControlManager:
         requester_type, _, requester = context.principal.partition(":")
         owner_type, owner = requester_type, requester
         if request.owner_principal_name:
-            owner_type, owner = request.owner_principal_type or _USER, request.owner_principal_name
+            owner_type, owner = request.owner_principal_type or USER, request.owner_principal_name
         response = CreateDelegationTokenResponse(principal_type=owner_type, principal_name=owner)
         if context.api_version >= _TELLS_REQUESTER_FROM:
             response.token_requester_principal_type = requester_type
@@ -62,7 +62,7 @@ class DelegationTokenControlManager:
         try:
             self._check_enabled()
             # Apache Kafka takes any type of owner, and a client with such a token is a user of that name.
-            if any(kind != _USER for kind in (owner_type, *(one.principal_type for one in request.renewers))):
+            if any(kind != USER for kind in (owner_type, *(one.principal_type for one in request.renewers))):
                 raise errors.InvalidPrincipalTypeError()
         except errors.KafkaError as problem:
             response.error_code = problem.code

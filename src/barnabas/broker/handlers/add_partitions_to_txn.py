@@ -19,6 +19,7 @@ from barnabas.protocol.messages.add_partitions_to_txn_response import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
+from barnabas.protocol.thresholds import ADD_PARTITIONS_TO_TXN_BATCHED_FROM
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
@@ -30,7 +31,6 @@ VERSIONS = (0, 5)
 OPERATION = AclOperation.WRITE
 RESOURCE = ResourceType.TRANSACTIONAL_ID
 
-_BATCHED_FROM = 4
 _NOT_ATTEMPTED = errors.OperationNotAttemptedError.code
 #: Versions before 4 come from clients of the first protocol, the others from brokers in the name of newer ones.
 _FIRST_PROTOCOL, _SECOND_PROTOCOL = 0, 2
@@ -42,7 +42,7 @@ def handle(
     broker: BrokerState, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse:
     """All partitions of a transaction are added, or none."""
-    if context.api_version >= _BATCHED_FROM:
+    if context.api_version >= ADD_PARTITIONS_TO_TXN_BATCHED_FROM:
         results = [
             AddPartitionsToTxnResult(
                 transactional_id=transaction.transactional_id,
@@ -62,7 +62,7 @@ def handle(
 
 def _one(broker: BrokerState, context: RequestContext, transaction: AddPartitionsToTxnTransaction) -> _Codes:
     wanted = [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
-    from_client = context.api_version < _BATCHED_FROM
+    from_client = context.api_version < ADD_PARTITIONS_TO_TXN_BATCHED_FROM
     problems = {name: code for name in wanted if (code := _problem(broker, name, from_client))}
     if problems:
         return {name: problems.get(name, _NOT_ATTEMPTED) for name in wanted}

@@ -19,6 +19,7 @@ from barnabas.broker.log.checkpoint_files import META_PROPERTIES, Owner, read_me
 from barnabas.broker.log.log_directory import LogDirectory
 from barnabas.broker.metadata.metadata_records import decode_versioned_record
 from barnabas.errors import KafkaError, KafkaStorageError
+from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.records import read_batches
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class QuorumStorage:
             assert found.cluster_id is not None, "it is formatted"
             self.cluster_id = found.cluster_id
             self._directory.identify(lambda known: Owner(self.cluster_id, config.node_id), random_bytes)
-            self.directory_id: bytes = self._directory.directory_id or bytes(16)
+            self.directory_id: bytes = self._directory.directory_id or ZERO_UUID
             self.bootstrap = self._read_bootstrap()
         except OSError as problem:
             self._directory.release()

@@ -24,6 +24,7 @@ from barnabas.broker.log.log_file_utils import (
 )
 from barnabas.broker.log.unopened_logs import UnopenedLog
 from barnabas.errors import KafkaStorageError
+from barnabas.protocol.metadata_topic import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from barnabas.broker.log.filesystem import DirectoryLock, FileSystem
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from barnabas.protocol.topic_partition import TopicPartition
 
 Identify = Callable[[str | None], tuple[str, int] | Owner]
-
-CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
 
 class LogDirectory:

@@ -18,9 +18,9 @@ from barnabas.broker.log.log_file_utils import (
     file_name,
 )
 from barnabas.broker.log.offset_index import OffsetIndex
-from barnabas.broker.log.time_index import NO_TIMESTAMP, TimeIndex, TimestampOffset
+from barnabas.broker.log.time_index import TimeIndex, TimestampOffset
 from barnabas.broker.log.transaction_index import TransactionIndex
-from barnabas.records.batch_header import BatchHeader
+from barnabas.records.batch_header import NO_TIMESTAMP, BatchHeader
 
 if TYPE_CHECKING:
     import logging

@@ -19,6 +19,7 @@ from barnabas.protocol.producer_identity import (
     decrement_sequence,
     increment_sequence,
 )
+from barnabas.records.control_record import TRANSACTION_ENDS
 
 if TYPE_CHECKING:
     from barnabas.broker.log.filesystem import Buffer
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 NUM_BATCHES_TO_RETAIN = 5
 NO_OFFSET = -1
-_ENDS = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
 
 
 class BatchMetadata(NamedTuple):
@@ -300,6 +300,6 @@ def _end_txn_marker(buffer: Buffer, header: BatchHeader) -> EndTxnMarker | None:
 
     batch = memoryview(buffer)[header.position : header.position + header.size_in_bytes]
     record = next((record for found in read_batches(batch) for record in found), None)
-    if record is None or parse_control_type(record.key) not in _ENDS:
+    if record is None or parse_control_type(record.key) not in TRANSACTION_ENDS:
         return None
     return parse_end_txn_marker(record.key, record.value)

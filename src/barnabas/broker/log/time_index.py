@@ -15,8 +15,8 @@ from typing import NamedTuple
 from barnabas.broker.log.abstract_index import AbstractIndex
 from barnabas.broker.log.filesystem import FileSystem
 from barnabas.broker.log.offset_index import MAX_RELATIVE_OFFSET, UINT32
+from barnabas.records.batch_header import NO_TIMESTAMP
 
-NO_TIMESTAMP = -1
 _ENTRY = Struct(">qI")
 
 

@@ -11,6 +11,7 @@ from barnabas.broker.metadata.cluster_metadata import BROKERS, CLIENT_METRICS, G
 from barnabas.broker.metadata.metadata_image import MetadataImage
 from barnabas.broker.metadata.metadata_store import Change, Changes, Listener, MetadataStore, Operation, Subscribers
 from barnabas.errors import IllegalStateError
+from barnabas.protocol.kinds import SCRAM_MECHANISMS, ConfigResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,10 +23,7 @@ if TYPE_CHECKING:
     from barnabas.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
 
 #: Kafka's numbers for kinds of resources (ConfigResource.Type), and where their settings stand in a store.
-TOPIC_RESOURCE = 2
 _KINDS = {4: BROKERS, 16: CLIENT_METRICS, 32: GROUPS}
-#: The numbers of SCRAM's mechanisms.
-_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 
 
 class ImageStore(MetadataStore):
@@ -84,12 +82,12 @@ class ImageStore(MetadataStore):
             if name not in new.topic_ids:
                 yield Change(f"topics/{name}", None, new.offset)
         for name, topic_id in new.topic_ids.items():
-            topic, configs = new.topics[topic_id], new.configs.get((TOPIC_RESOURCE, name))
+            topic, configs = new.topics[topic_id], new.configs.get((ConfigResourceType.TOPIC, name))
             before = old.topics.get(topic_id)
             if (
                 before is None
                 or before.partition_count != topic.partition_count
-                or old.configs.get((TOPIC_RESOURCE, name)) is not configs
+                or old.configs.get((ConfigResourceType.TOPIC, name)) is not configs
             ):
                 yield Change(f"topics/{name}", _topic_value(topic, configs), new.offset)
 
@@ -124,8 +122,8 @@ def _security(old: MetadataImage, new: MetadataImage) -> Iterator[Change]:
     if old.scram_credentials is not new.scram_credentials:
         for key in {**old.scram_credentials, **new.scram_credentials}:
             found = new.scram_credentials.get(key)
-            if key[1] in _MECHANISMS and old.scram_credentials.get(key) is not found:
-                name = f"scram/{_MECHANISMS[key[1]]}/{key[0]}"
+            if key[1] in SCRAM_MECHANISMS and old.scram_credentials.get(key) is not found:
+                name = f"scram/{SCRAM_MECHANISMS[key[1]]}/{key[0]}"
                 yield Change(name, None if found is None else _scram_value(found), new.offset)
 
 

@@ -14,6 +14,7 @@ from barnabas.broker.metadata.metadata_image import (
 )
 from barnabas.broker.metadata.partition_registration import PartitionRegistration
 from barnabas.errors import IllegalStateError
+from barnabas.protocol.kinds import ConfigResourceType
 
 if TYPE_CHECKING:
     from barnabas.protocol.message import Message
@@ -44,7 +45,6 @@ V = TypeVar("V")
 
 #: In PartitionChangeRecord: the leader stays; the recovery state stays.
 NO_LEADER_CHANGE, NO_RECOVERY_CHANGE = -2, -1
-_TOPIC_RESOURCE = 2
 
 
 class MetadataDelta:
@@ -150,8 +150,8 @@ class MetadataDelta:
         self._partitions.pop(record.topic_id, None)
         if self._part("topic_ids").get(topic.name) == record.topic_id:
             del self._part("topic_ids")[topic.name]
-        if (_TOPIC_RESOURCE, topic.name) in self._current("configs"):
-            del self._part("configs")[_TOPIC_RESOURCE, topic.name]
+        if (ConfigResourceType.TOPIC, topic.name) in self._current("configs"):
+            del self._part("configs")[ConfigResourceType.TOPIC, topic.name]
 
     def _partition(self, record: PartitionRecord) -> None:
         self._partitions_of(record.topic_id)[record.partition_id] = PartitionRegistration(

@@ -20,6 +20,7 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from barnabas.broker.metadata.partition_registration import NO_LEADER
 from barnabas.broker.metrics.request_metrics import RequestMetrics
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from barnabas.broker.metadata.metadata_image import MetadataImage
     from barnabas.broker.request import Request
     from barnabas.protocol.message import Message
-
-_NO_LEADER = -1
 
 
 class ControllerMetrics(Collector):
@@ -108,7 +107,7 @@ class ControllerMetrics(Collector):
         leader = raft.leader_and_epoch.leader_id
         prefix = "server_raft_metrics_"
         high_watermark = raft.high_watermark
-        yield f"{prefix}current_leader", "The leader's id; -1: none is known", _NO_LEADER if leader is None else leader
+        yield f"{prefix}current_leader", "The leader's id; -1: none is known", NO_LEADER if leader is None else leader
         yield f"{prefix}current_epoch", "The epoch of the quorum", quorum.epoch
         yield (
             f"{prefix}high_watermark",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from barnabas import errors
 from barnabas.broker.raft.observed_log import ObservedLog
+from barnabas.broker.raft.raft_messages import MAX_FETCH_BYTES, METADATA_TOPIC, METADATA_TOPIC_ID
 from barnabas.network.node import Node
 from barnabas.protocol.kinds import EndpointType
 from barnabas.protocol.messages.describe_cluster_request import DescribeClusterRequest
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
     from barnabas.protocol.messages.fetch_response import PartitionData
     from barnabas.protocol.messages.fetch_snapshot_response import PartitionSnapshot as FetchedSnapshot
 
-METADATA_TOPIC = "__cluster_metadata"
-METADATA_TOPIC_ID = bytes(15) + b"\x01"
-NO_LEADER = -1
-_MAX_FETCH_BYTES = 8 << 20
 _MAX_WAIT_MS = 500
 #: What an answer can say that is settled by asking the leader that it names, or another controller.
 _WRONG_LEADER = frozenset(
@@ -140,14 +137,14 @@ class MetadataLogObserver:
             current_leader_epoch=self.epoch,
             fetch_offset=self.log.end_offset,
             last_fetched_epoch=self.log.last_epoch,
-            partition_max_bytes=_MAX_FETCH_BYTES,
+            partition_max_bytes=MAX_FETCH_BYTES,
             high_watermark=self.high_watermark,
         )
         return FetchRequest(
             cluster_id=self.cluster_id,
             replica_state=ReplicaState(replica_id=self._node_id),
             max_wait_ms=_MAX_WAIT_MS,
-            max_bytes=_MAX_FETCH_BYTES,
+            max_bytes=MAX_FETCH_BYTES,
             topics=[FetchTopic(topic=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[partition])],
         )
 
@@ -161,7 +158,7 @@ class MetadataLogObserver:
         return FetchSnapshotRequest(
             cluster_id=self.cluster_id,
             replica_id=self._node_id,
-            max_bytes=_MAX_FETCH_BYTES,
+            max_bytes=MAX_FETCH_BYTES,
             topics=[TopicSnapshot(name=METADATA_TOPIC, partitions=[partition])],
         )
 

@@ -22,6 +22,7 @@ from barnabas.protocol.messages.add_raft_voter_request import Listener as AddLis
 from barnabas.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from barnabas.protocol.messages.update_raft_voter_request import KRaftVersionFeature, UpdateRaftVoterRequest
 from barnabas.protocol.messages.update_raft_voter_request import Listener as UpdateListener
+from barnabas.protocol.metadata_topic import CLUSTER_METADATA_TOPIC, CLUSTER_METADATA_TOPIC_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-METADATA_TOPIC = "__cluster_metadata"
-METADATA_TOPIC_ID = bytes(15) + b"\x01"
+METADATA_TOPIC, METADATA_TOPIC_ID = CLUSTER_METADATA_TOPIC, CLUSTER_METADATA_TOPIC_ID
 PARTITION = 0
 MAX_FETCH_BYTES = 8 << 20
 _ADD_VOTER_TIMEOUT_MS = 30_000

@@ -9,6 +9,7 @@ from barnabas.broker.security.sasl_server import Identity
 from barnabas.broker.security.scram_sasl_server import FindUser, ScramUser
 from barnabas.network.security import scram
 from barnabas.network.security.scram import StoredCredential
+from barnabas.protocol.kinds import SCRAM_MECHANISMS
 
 if TYPE_CHECKING:
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata, Done
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 _SCRAM = "scram/"
 #: The protocol's numbers of the mechanisms.
-MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+MECHANISMS = SCRAM_MECHANISMS
 MOST_ITERATIONS = 16384
 #: User and mechanism → the credential, None to delete it.
 Alterations = Mapping[tuple[str, str], StoredCredential | None]

@@ -16,11 +16,11 @@ from barnabas.broker.security.authorizable_request import (
 )
 from barnabas.protocol.kinds import AclOperation as Op
 from barnabas.protocol.kinds import ResourceType
+from barnabas.protocol.thresholds import ADD_PARTITIONS_TO_TXN_BATCHED_FROM
 from barnabas.records.batch_header import ATTRIBUTES_AT, HEADER_SIZE, TRANSACTIONAL_BIT
 
 _TRANSACTION, _GROUP, _TOPIC = ResourceType.TRANSACTIONAL_ID, ResourceType.GROUP, ResourceType.TOPIC
 _NOT_ATTEMPTED = errors.OperationNotAttemptedError.code
-_BATCHED_FROM = 4
 
 
 def _may_write(asked: Asked, transactional_id: str | None) -> bool:
@@ -72,7 +72,7 @@ def init_producer_id(asked: Asked) -> Verdict:
 def add_partitions_to_txn(asked: Asked) -> Verdict:
     """Let brokers ask for many; a client for its transaction and all topics, or nothing is attempted."""
     request = asked.request
-    if asked.context.api_version >= _BATCHED_FROM:
+    if asked.context.api_version >= ADD_PARTITIONS_TO_TXN_BATCHED_FROM:
         return None if asked.may_cluster(Op.CLUSTER_ACTION) else asked.refuse(CLUSTER_DENIED)
     if not _may_write(asked, request.v3_and_below_transactional_id):
         return asked.refuse(TRANSACTION_DENIED)

@@ -20,8 +20,8 @@ from barnabas.broker.transactions.transaction_state import (
 )
 from barnabas.errors import IllegalStateError
 from barnabas.protocol.producer_identity import MAX_PRODUCER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from barnabas.records.batch_header import NO_TIMESTAMP
 
-NO_TIMESTAMP = -1
 #: What a two-phase commit has in place of a time-out (KIP-939): it is never aborted for its age.
 NO_TIMEOUT = 0x7FFFFFFF
 #: Transaction versions: the first protocol, and the one in which every transaction has its own epoch (KIP-890).

@@ -6,9 +6,8 @@ from base64 import b64decode
 from binascii import Error as Base64Error
 from typing import TYPE_CHECKING
 
-from barnabas.broker.metadata.image_store import TOPIC_RESOURCE
 from barnabas.broker.zookeeper.znodes import MalformedZnodeError, desanitized, sanitized
-from barnabas.protocol.kinds import ConfigResourceType
+from barnabas.protocol.kinds import SCRAM_MECHANISMS, ConfigResourceType
 from barnabas.protocol.messages.client_quota_record import ClientQuotaRecord, EntityData
 from barnabas.protocol.messages.config_record import ConfigRecord
 from barnabas.protocol.messages.remove_user_scram_credential_record import RemoveUserScramCredentialRecord
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 _QUOTA_KINDS = {"users": "user", "clients": "client-id", "ips": "ip"}
 _FOLDERS = {kind: folder for folder, kind in _QUOTA_KINDS.items()}
 _ORDER = tuple(_FOLDERS)
-_MECHANISMS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
+_MECHANISMS = {name: number for number, name in SCRAM_MECHANISMS.items()}
 
 
 def setting_records(image: MetadataImage, entity: str, values: Mapping[str, str]) -> Iterable[Message]:
@@ -33,7 +32,7 @@ def setting_records(image: MetadataImage, entity: str, values: Mapping[str, str]
     """
     kind, _, name = entity.partition("/")
     if kind == "topics":
-        yield from _configs(image, TOPIC_RESOURCE, name, values)
+        yield from _configs(image, ConfigResourceType.TOPIC, name, values)
     elif kind == "brokers":
         yield from _configs(image, ConfigResourceType.BROKER, desanitized(name) or "", values)
     elif kind in _QUOTA_KINDS:
@@ -47,7 +46,7 @@ def known_entities(image: MetadataImage) -> Iterable[str]:
     """Give the entities that have settings in an image."""
     found: dict[str, None] = {}
     for kind, name in image.configs:
-        found[f"topics/{name}" if kind == TOPIC_RESOURCE else f"brokers/{sanitized(name or None)}"] = None
+        found[f"topics/{name}" if kind == ConfigResourceType.TOPIC else f"brokers/{sanitized(name or None)}"] = None
     for entity in image.client_quotas:
         order = sorted(entity, key=lambda pair: _ORDER.index(pair[0]))
         found["/".join(f"{_FOLDERS[kind]}/{sanitized(name)}" for kind, name in order)] = None

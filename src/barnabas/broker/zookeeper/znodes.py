@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote_plus
 
+from barnabas.broker.config import SECURITY_PROTOCOLS
 from barnabas.broker.metadata.metadata_image import Endpoint
 from barnabas.errors import KafkaError
 from barnabas.protocol.kafka_uuid import from_text, to_text
@@ -37,7 +38,6 @@ PERSISTENT = (
     *(f"{CONFIG}/{kind}" for kind in CONFIG_TYPES),
 )
 _REGISTRATION_VERSION, _TOPIC_VERSION, _STATE_VERSION, _CONFIG_VERSION = 5, 3, 1, 1
-_SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class MalformedZnodeError(KafkaError):
@@ -88,7 +88,7 @@ def encode_broker(listeners: Mapping[str, Endpoint], rack: str | None, now_ms: i
     value: dict[str, object] = {
         "features": {},
         "listener_security_protocol_map": {
-            name: _SECURITY_PROTOCOLS[found.security_protocol] for name, found in listeners.items()
+            name: SECURITY_PROTOCOLS[found.security_protocol] for name, found in listeners.items()
         },
         "endpoints": [f"{name}://{_bracketed(found.host)}:{found.port}" for name, found in listeners.items()],
         "rack": rack,
@@ -112,7 +112,7 @@ def decode_broker(path: str, data: bytes | None) -> tuple[dict[str, Endpoint], s
         for endpoint in value["endpoints"]:
             name, _, address = endpoint.partition("://")
             host, _, port = address.rpartition(":")
-            protocol = _SECURITY_PROTOCOLS.index(protocols.get(name, name))
+            protocol = SECURITY_PROTOCOLS.index(protocols.get(name, name))
             listeners[name] = Endpoint(host.strip("[]"), int(port), protocol)
         return listeners, value.get("rack")
     except (KeyError, ValueError, TypeError, AttributeError) as problem:

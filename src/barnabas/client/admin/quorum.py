@@ -10,13 +10,12 @@ from barnabas.client.admin.requests import KeyedRequest, one_request
 from barnabas.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
 from barnabas.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 from barnabas.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
+from barnabas.protocol.metadata_topic import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from barnabas.protocol.message import Message
     from barnabas.protocol.messages.describe_quorum_response import DescribeQuorumResponse
     from barnabas.protocol.messages.describe_quorum_response import ReplicaState as DescribedReplica
-
-_TOPIC = "__cluster_metadata"
 
 
 class RaftVoterEndpoint(NamedTuple):
@@ -61,7 +60,7 @@ class DescribeQuorumHandler:
 
     def build_request(self, keys: list[str], timeout_ms: int) -> DescribeQuorumRequest:
         """See `AdminApiHandler`."""
-        topic = TopicData(topic_name=_TOPIC, partitions=[PartitionData(partition_index=0)])
+        topic = TopicData(topic_name=CLUSTER_METADATA_TOPIC, partitions=[PartitionData(partition_index=0)])
         return DescribeQuorumRequest(topics=[topic])
 
     def handle_response(

@@ -12,8 +12,9 @@ from barnabas import errors
 from barnabas.broker.instant import Instant
 from barnabas.broker.metadata.metadata_image import MetadataImage
 from barnabas.broker.metadata.metadata_records import encode_record
-from barnabas.broker.raft.broker_observer import METADATA_TOPIC_ID, MetadataLogObserver
+from barnabas.broker.raft.broker_observer import MetadataLogObserver
 from barnabas.broker.raft.metadata_loader import MetadataLoader
+from barnabas.broker.raft.raft_messages import METADATA_TOPIC_ID
 from barnabas.network.node import Node
 from barnabas.protocol.message import Message
 from barnabas.protocol.messages.abort_transaction_record import AbortTransactionRecord

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from barnabas.network.node import Node
     from barnabas.protocol.messages.list_offsets_response import ListOffsetsPartitionResponse
 
-_CONSUMER_REPLICA_ID = -1
+CONSUMER_REPLICA_ID = -1
 _UNKNOWN_OFFSET = -1
 
 
@@ -45,7 +45,7 @@ def send_list_offsets(
             ListOffsetsPartition(partition_index=partition, current_leader_epoch=epoch, timestamp=timestamp)
         )
     request = ListOffsetsRequest(
-        replica_id=_CONSUMER_REPLICA_ID,
+        replica_id=CONSUMER_REPLICA_ID,
         isolation_level=isolation_level,
         topics=list(topics.values()),
         timeout_ms=int(client.request_timeout * 1000),

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.client.consumer.auto_offset_reset_strategy import LATEST, LATEST_TIMESTAMP, AutoOffsetResetStrategy
-from barnabas.client.consumer.fetching.list_offsets import ListOffsetsResult, send_list_offsets
+from barnabas.client.consumer.fetching.list_offsets import CONSUMER_REPLICA_ID, ListOffsetsResult, send_list_offsets
 from barnabas.client.consumer.offsets import EpochEndOffset, FetchPosition, LeaderAndEpoch, LogTruncation
 from barnabas.errors import (
     NONE,
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from barnabas.network.node import Node
 
 log = client_logger("barnabas.consumer")
-
-_CONSUMER_REPLICA_ID = -1
 
 
 class TruncatedLogError(LogTruncationError):
@@ -253,4 +251,4 @@ def _epoch_request(positions: dict[TopicPartition, FetchPosition]) -> OffsetForL
                 partition=partition, current_leader_epoch=leader.epoch, leader_epoch=position.offset_epoch
             )
         )
-    return OffsetForLeaderEpochRequest(replica_id=_CONSUMER_REPLICA_ID, topics=list(topics.values()))
+    return OffsetForLeaderEpochRequest(replica_id=CONSUMER_REPLICA_ID, topics=list(topics.values()))
