@@ -209,7 +209,7 @@ class RecordCursor:
     def check_all(self, need_keys: cython.bint) -> bool:
         """Step through all records and note the timestamps; False at the first that breaks a rule of producers."""
         self.lowest_delta = 0x7FFFFFFFFFFFFFFF
-        self.highest_delta = -0x7FFFFFFFFFFFFFFF
+        self.highest_delta = ~self.lowest_delta
         while self.remaining > 0:
             if not self.advance() or self.offset_delta != self.number - 1:
                 return False

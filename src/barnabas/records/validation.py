@@ -9,6 +9,8 @@ from barnabas.records.batch_header import LOG_APPEND_TIME, BatchHeader
 from barnabas.records.compression import MAX_DECOMPRESSED_SIZE
 from barnabas.records.cursor import check_records
 from barnabas.records.fetched_batches import open_batch
+from barnabas.records.native import int64_sum
+from barnabas.records.record_batch import read_batches
 
 if TYPE_CHECKING:
     from barnabas.records.types import Buffer
@@ -45,4 +47,16 @@ def validate_records(
     lowest, highest, index = check_records(payload, header.record_count, header.last_offset_delta, need_keys)
     if header.timestamp_type == LOG_APPEND_TIME:
         return RecordTimestamps(header.max_timestamp, header.max_timestamp, 0)
-    return RecordTimestamps(header.base_timestamp + lowest, header.base_timestamp + highest, index)
+    lowest, highest = header.base_timestamp + lowest, header.base_timestamp + highest
+    if (lowest, highest) != (int64_sum(lowest, 0), int64_sum(highest, 0)):
+        return _wrapped_timestamps(buffer, header, max_size)
+    return RecordTimestamps(lowest, highest, index)
+
+
+def _wrapped_timestamps(buffer: Buffer, header: BatchHeader, max_size: int) -> RecordTimestamps:
+    """Return the timestamps where a difference does not fit 64 bits: the order of differences is not theirs."""
+    end = header.position + header.size_in_bytes
+    [batch] = read_batches(memoryview(buffer)[header.position : end], max_batch_size=max_size)
+    timestamps = [record.timestamp for record in batch]
+    highest = max(timestamps)
+    return RecordTimestamps(min(timestamps), highest, timestamps.index(highest))

@@ -7,7 +7,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from barnabas.errors import CorruptRecordError, InvalidRecordError
@@ -38,6 +38,12 @@ codecs = st.sampled_from(["none", "gzip", "snappy", "lz4", "zstd"])
 batches = st.sampled_from(BATCHES)
 
 
+#: Timestamps so far apart that their difference does not fit 64 bits: it wraps around, as in Java.
+FAR_APART = [(-1, None, None, []), (2**63 - 1, None, None, []), (5, None, None, [])]
+
+
+@example(FAR_APART, "none", 0)
+@example(FAR_APART[::-1], "zstd", 0)
 @given(st.lists(records, min_size=1, max_size=50), codecs, st.integers(0, 2**62))
 def test_what_is_appended_is_read(written: list[tuple], codec: str, base_offset: int) -> None:
     builder = RecordBatchBuilder(1 << 20, codec)

@@ -20,6 +20,7 @@ from barnabas.records.batch_header import (
 from barnabas.records.checksum import crc32c
 from barnabas.records.compression import CODECS, compress
 from barnabas.records.fetched_batches import open_batch
+from barnabas.records.native import int64_sum
 
 if TYPE_CHECKING:
     from barnabas.broker.log.cleaned_transaction_metadata import CleanedTransactionMetadata
@@ -119,8 +120,8 @@ class RecordFilter:
     ) -> bytes:
         kept_map = self._map
         append_time = header.timestamp_type == LOG_APPEND_TIME
-        first = header.max_timestamp if append_time else header.base_timestamp + kept_map.first_delta
-        highest = header.max_timestamp if append_time else header.base_timestamp + kept_map.highest_delta
+        first = header.max_timestamp if append_time else int64_sum(header.base_timestamp, kept_map.first_delta)
+        highest = header.max_timestamp if append_time else int64_sum(header.base_timestamp, kept_map.highest_delta)
         attributes = header.attributes
         base = first
         if needs_horizon:

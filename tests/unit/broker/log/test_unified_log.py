@@ -82,6 +82,7 @@ REFUSED = {
     "records cut short": (changed(batch(), 61, b"\x7e"), KafkaError),
     "claimed append time": (batch(timestamp_type=LOG_APPEND_TIME), InvalidTimestampError),
     "a time in the future": (batch(NOW, NOW + HOUR + 1), InvalidTimestampError),
+    "a time so far in the future that the difference wraps around": (batch(-1, 2**63 - 1), InvalidTimestampError),
     "a batch too large": (batch(value=bytes(3000)), RecordTooLargeError),
     "an old format": (
         # A message of magic 1: offset, size, checksum, magic, attributes, timestamp, null key, null value.
