@@ -1,4 +1,4 @@
-"""Our broker as a member of an Apache Kafka 3.9 cluster under ZooKeeper: two of theirs, one of which is controller.
+"""Our broker as a member of an Apache Kafka 3.9 cluster under ZooKeeper: two of theirs; any of them is controller.
 
 The short form is part of the ordinary run where Java and kazoo are there; the long one is asked for.
 """
@@ -61,7 +61,6 @@ def test_one_cluster_with_one_controller_is_seen_through_every_broker(world: Wor
             assert found.controller is not None
             controllers.add(found.controller.id)
     assert len(controllers) == 1
-    assert controllers <= {1, 2}
 
 
 def test_records_go_through_every_leader_to_every_replica(world: World) -> None:
@@ -146,9 +145,9 @@ def test_the_next_controller_is_followed_when_one_is_killed(world: World) -> Non
         return found is not None and found.id not in (-1, first.id)
 
     eventually(is_replaced, 30)
-    other = 3 - first.id
-    topic = world.create("under-the-next", {0: [OURS, other], 1: [other, OURS]})
-    assert world.leaders(topic) == [OURS, other]
+    one, other = (number for number in world.brokers if number != first.id)
+    topic = world.create("under-the-next", {0: [one, other], 1: [other, one]})
+    assert world.leaders(topic) == [one, other]
     world.brokers[first.id].start()
     eventually(lambda: world.is_whole(topic), 60)
 
@@ -192,7 +191,7 @@ def test_a_data_directory_goes_from_java_to_ours_and_back(world: World, cluster:
     world.create(TOPIC, {n: [(n + k) % 3 + 1 for k in range(3)] for n in range(6)})
     controller = world.admin.describe_cluster().controller
     assert controller is not None
-    number = 3 - controller.id
+    number = 2 if controller.id == 1 else 1
     java = cluster.theirs[number]
     with Traffic(world.settings, **{"group.id": "rolling"}) as traffic:
         traffic.wait_until_read(100, 30)
@@ -211,7 +210,7 @@ def test_a_data_directory_goes_from_java_to_ours_and_back(world: World, cluster:
 
 @pytest.fixture
 def other_mixture() -> Iterator[World]:
-    """One broker of theirs, the controller, and two of ours."""
+    """One broker of theirs, which is controller first, and two of ours."""
     missing = zookeeper.why_not()
     if missing:
         pytest.skip(missing)

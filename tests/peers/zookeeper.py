@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 import subprocess
@@ -9,11 +10,11 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from tests.peers.apache_kafka import ApacheKafka, free_port
 from tests.peers.maven import Jars
@@ -46,6 +47,9 @@ _SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "auto.leader.rebalance.enable": "false",
 }
+
+
+_CHROOT = "/several/flights"
 
 
 def why_not() -> str | None:
@@ -124,7 +128,7 @@ class ZooKeeperCluster:
 
     def __init__(self, theirs: int = 2, ours: int = 1, settings: Mapping[str, str] | None = None) -> None:
         self.zookeeper = ZooKeeper()
-        connect = f"{self.zookeeper.servers}/several/flights"
+        connect = f"{self.zookeeper.servers}{_CHROOT}"
         jars = class_path()
         self.theirs = {
             number: ApacheKafka(heap="256m", class_path=jars, zookeeper=connect) for number in range(1, theirs + 1)
@@ -143,10 +147,9 @@ class ZooKeeperCluster:
 
     def __enter__(self) -> Self:
         self.zookeeper.start()
-        with ThreadPoolExecutor(len(self.theirs)) as threads:
-            list(threads.map(ApacheKafka.start, self.theirs.values()))
-        for broker in self.ours.values():
-            broker.start()
+        with ThreadPoolExecutor(len(self.brokers)) as threads:
+            list(threads.map(lambda broker: broker.start(), self.theirs.values()))
+            list(threads.map(lambda broker: broker.start(), self.ours.values()))
         return self
 
     def __exit__(
@@ -156,6 +159,48 @@ class ZooKeeperCluster:
             node.stop(kill=True)
             shutil.rmtree(node.folder, ignore_errors=True)
         self.zookeeper.__exit__(kind, error, trace)
+
+    @property
+    def controller(self) -> int | None:
+        """Who is controller, by ZooKeeper; None while there is none."""
+        from kazoo.exceptions import NoNodeError
+
+        with self._client() as client:
+            try:
+                return int(json.loads(client.get(f"{_CHROOT}/controller")[0])["brokerid"])
+            except NoNodeError:
+                return None
+
+    def hand_over_to(self, *wanted: int) -> int:
+        """Depose controllers until one of these brokers is it; returns which."""
+        deadline, stopped = time.monotonic() + 60, list[int]()
+        while True:
+            found = self.controller
+            if found in wanted:
+                return found
+            assert time.monotonic() < deadline, f"broker {found} is still controller, none of {wanted}"
+            if found is not None and set(wanted) & self.ours.keys():
+                with self._client() as client, suppress(Exception):  # it may be gone by itself
+                    client.delete(f"{_CHROOT}/controller")
+            elif found is not None:
+                # Ours are quicker: they would be elected again.
+                self.brokers[found].stop()
+                stopped.append(found)
+            for number in stopped if self.controller in wanted else ():
+                self.brokers[number].start()
+            time.sleep(0.2)
+
+    @contextmanager
+    def _client(self) -> Iterator[Any]:
+        from kazoo.client import KazooClient
+
+        client = KazooClient(hosts=self.zookeeper.servers)
+        client.start(30)
+        try:
+            yield client
+        finally:
+            client.stop()
+            client.close()
 
     @contextmanager
     def replaced_by_ours(self, number: int) -> Iterator[BarnabasBroker]:

@@ -48,10 +48,13 @@ class FakeChannel:
         self.requester = requester
         self.timeout = timeout
         self.name = name
-        self.is_woken = False
+        self.is_woken = self.is_closed = False
 
     def wake(self) -> None:
         self.is_woken = True
+
+    def close(self) -> None:
+        self.is_closed = True
 
 
 class MemberBroker(CoreBroker):

@@ -12,6 +12,7 @@ from barnabas.broker.config import BrokerConfig
 from barnabas.broker.log.log_config import LogConfig
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.replication.replication_quota import ReplicationQuota
+from barnabas.broker.zookeeper import znodes
 from barnabas.config.config import Config
 
 
@@ -51,6 +52,8 @@ def ignore(section: str, name: str) -> None:
                 self._configs_of = configs_of
 
         ReplicationQuota.is_throttled = is_throttled_without  # type: ignore[method-assign]
+        decode = znodes.decode_config
+        znodes.decode_config = lambda path, data: _without(name, decode(path, data))
 
 
 def _drop_argument(cls: type, name: str, keyword: str, position: int) -> None:

@@ -13,6 +13,8 @@ from barnabas.broker.metadata.metadata_image import Endpoint
 from barnabas.broker.node import BrokerNode, Disk
 from barnabas.broker.requester import Requester
 from barnabas.broker.zookeeper import znodes
+from barnabas.broker.zookeeper.controller.controller_znodes import CONTROLLER as CONTROLLER_ZNODE
+from barnabas.broker.zookeeper.controller.controller_znodes import CONTROLLER_EPOCH, encode_controller
 from barnabas.broker.zookeeper.zookeeper_control import ZooKeeperControl
 from barnabas.protocol.message import Message
 from barnabas.protocol.messages.leader_and_isr_request import (
@@ -33,25 +35,37 @@ from barnabas.protocol.messages.update_metadata_request import (
     UpdateMetadataTopicState,
 )
 from tests.support.cluster_member import FakeChannel
-from tests.support.core_broker import DATA, CoreBroker
+from tests.support.core_broker import DATA, CoreBroker, CoreClient
 from tests.support.zookeeper_model import ModelZooKeeper
 
 ME = 3
 CONTROLLER = 1
 SETTINGS = {"broker.id": ME, "zookeeper.connect": "zk:2181/flights", "inter.broker.protocol.version": "3.9"}
+#: Of what a broker tells the controller, and the controller brokers.
+_VERSIONS = {4: 7, 5: 4, 6: 8, 7: 3, 19: 7, 56: 3, 67: 0}
 
 
 class ZooKeeperBroker(CoreBroker):
     """A CoreBroker with a `ClusterMember` under ZooKeeper; brokers 1 (the controller) and 2 are others."""
 
-    def __init__(self, zookeeper: ModelZooKeeper | None = None, settings: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        zookeeper: ModelZooKeeper | None = None,
+        settings: dict[str, Any] | None = None,
+        *,
+        has_controller: bool = True,
+    ) -> None:
         self.warnings: list[str] = []
         self.now = 100.0
         self.settings = {"group.initial.rebalance.delay.ms": 0, **SETTINGS, **(settings or {})}
         self.filesystem = MemoryFileSystem(random.Random(1))
         self.channels: list[FakeChannel] = []
         self.states: list[LifecycleState] = []
+        self.asking: dict[int, CoreClient] = {}
         self.zookeeper = zookeeper or ModelZooKeeper()
+        if has_controller and CONTROLLER_ZNODE not in self.zookeeper.nodes:
+            self.zookeeper.put(CONTROLLER_EPOCH, b"1")
+            self.zookeeper.put(CONTROLLER_ZNODE, encode_controller(CONTROLLER, 0))
         self.session = self.zookeeper.session()
         config = BrokerConfig(self.settings)
         self.control = ZooKeeperControl(
@@ -99,6 +113,38 @@ class ZooKeeperBroker(CoreBroker):
         self.channel(name).requester.receive(response, self.instant)
         self.node.core.settle(self.instant)
         return request
+
+    # -- what it tells itself as controller --------------------------------------------------------------------------
+
+    def take_office(self) -> ZooKeeperBroker:
+        """Register, be elected, and hear of it."""
+        here = {"PLAINTEXT": Endpoint("127.0.0.1", 9092)}
+        self.control.register(here, bytes(16), -1, self.states.append)
+        return self.settle()
+
+    def settle(self) -> ZooKeeperBroker:
+        """Let happen all that may: answers of ZooKeeper, and what this broker tells itself as controller."""
+        while True:
+            self.zookeeper.deliver()
+            told = sum(self._tell_itself(found) for found in self.channels if not found.is_closed)
+            if not told and not any(session.waiting for session in self.zookeeper.sessions.values()):
+                return self
+
+    def _tell_itself(self, channel: FakeChannel) -> bool:
+        client = self.asking.get(id(channel))
+        if client is None:
+            found = channel.requester.next_request(self.now)
+            if found is None or found[0].id != ME:
+                return False
+            client = self.asking[id(channel)] = self.connect()
+            request = found[1]
+            client.request(request, _VERSIONS[request.API_KEY], f"broker-{ME}-{channel.name}")
+        if not client.responses:
+            return False
+        del self.asking[id(channel)]
+        channel.requester.receive(client.responses[-1], self.instant)
+        self.node.core.settle(self.instant)
+        return True
 
     # -- what the controller sends -----------------------------------------------------------------------------------
 

@@ -208,7 +208,10 @@ class ModelSession:
         if not self._is_connected:
             self._unsent.append((operation, done))
             return
-        result = self.server.carry_out(self.id, operation)
+        if self.id in self.server.sessions:
+            result = self.server.carry_out(self.id, operation)
+        else:
+            result = ConnectionLostError(getattr(operation, "path", ""), "the session has expired")
         self._in_flight.append((getattr(operation, "path", ""), done))
 
         def answer() -> None:

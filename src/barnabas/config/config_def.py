@@ -62,6 +62,7 @@ OUR_SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"name": "zookeeper.session.timeout.ms", "type": "int", "default": "18000", "valid": "[1,...]"},
         {"name": "zookeeper.connection.timeout.ms", "type": "int", "default": None},
         {"name": "inter.broker.protocol.version", "type": "string", "default": "3.9-IV0"},
+        {"name": "leader.imbalance.per.broker.percentage", "type": "int", "default": "10", "valid": "[0,...]"},
     ],
 }
 

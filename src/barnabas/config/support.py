@@ -82,13 +82,14 @@ SUPPORTED: dict[str, frozenset[str]] = {
         index.interval.bytes leader.replication.throttled.replicas max.compaction.lag.ms max.message.bytes
         message.timestamp.after.max.ms message.timestamp.before.max.ms message.timestamp.type
         min.cleanable.dirty.ratio min.compaction.lag.ms min.insync.replicas retention.bytes retention.ms
-        segment.bytes segment.index.bytes segment.jitter.ms segment.ms
+        segment.bytes segment.index.bytes segment.jitter.ms segment.ms unclean.leader.election.enable
         """
     ),
     "broker": _names(
         """
         advertised.listeners allow.everyone.if.no.acl.found authorizer.class.name auto.create.topics.enable broker.id
         inter.broker.protocol.version zookeeper.connect zookeeper.connection.timeout.ms zookeeper.session.timeout.ms
+        leader.imbalance.per.broker.percentage unclean.leader.election.enable
         broker.rack compression.gzip.level
         compression.lz4.level compression.type compression.zstd.level connection.failed.authentication.delay.ms
         connections.max.idle.ms connections.max.reauth.ms controller.listener.names
@@ -170,7 +171,7 @@ IGNORED: dict[str, frozenset[str]] = {
     "admin": _names(_CLIENT_IGNORED),
     "topic": _names(
         """
-        preallocate unclean.leader.election.enable
+        preallocate
         """
     ),
     "broker": _names(
@@ -202,7 +203,6 @@ IGNORED: dict[str, frozenset[str]] = {
         socket.receive.buffer.bytes socket.send.buffer.bytes
         ssl.keymanager.algorithm ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
         transaction.state.log.load.buffer.size
-        unclean.leader.election.enable
         """
     ),
 }
@@ -244,7 +244,7 @@ GONE_SINCE_KAFKA_4 = _names(
     """
     broker.id.generation.enable control.plane.listener.name controlled.shutdown.max.retries
     controlled.shutdown.retry.backoff.ms group.coordinator.new.enable
-    leader.imbalance.per.broker.percentage log.message.downconversion.enable log.message.format.version
+    log.message.downconversion.enable log.message.format.version
     metadata.log.segment.min.bytes offsets.commit.required.acks password.encoder.cipher.algorithm
     password.encoder.iterations password.encoder.key.length password.encoder.keyfactory.algorithm
     password.encoder.old.secret password.encoder.secret reserved.broker.max.id server.max.startup.time.ms

@@ -34,18 +34,19 @@ VALUES = {
 }  # fmt: skip
 #: They hold for a codec only.
 WITH = {f"compression.{codec}.level": {"compression.type": codec} for codec in ("gzip", "lz4", "zstd")}
-#: They are not taken one by one: `min.insync.replicas` has tests of its own.
+#: What is not of logs has tests of its own.
+_NOT_OF_LOGS = ("min.insync.replicas", "unclean.leader.election.enable")
 OF_TOPICS = {
     synonym: topic
     for topic, synonyms in TOPIC_SYNONYMS.items()
-    if topic in SUPPORTED["topic"] and topic != "min.insync.replicas"
+    if topic in SUPPORTED["topic"] and topic not in _NOT_OF_LOGS
     for synonym, _ in synonyms
     if synonym in SUPPORTED["broker"]
 }
 #: Listeners and fetchers change with a restart only (`dynamic_broker_config`); what listeners are secured by:
 #: `security/test_listener_security`.
 WITH_TESTS_OF_THEIR_OWN = {
-    "listeners", "listener.security.protocol.map", "min.insync.replicas", "num.replica.fetchers",
+    "listeners", "listener.security.protocol.map", "num.replica.fetchers", *_NOT_OF_LOGS,
 }  # fmt: skip
 DYNAMIC_OF_BROKERS = {
     name

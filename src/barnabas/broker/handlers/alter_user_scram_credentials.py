@@ -59,7 +59,7 @@ def _change(
         try:
             if times[one.name] > 1:
                 raise errors.DuplicateResourceError("A user credential cannot be altered twice in the same request")
-            planned[one.name, MECHANISMS.get(one.mechanism, "")] = _planned(users, one)
+            planned[one.name, MECHANISMS.get(one.mechanism, "")] = planned_credential(users, one)
         except errors.KafkaError as problem:
             result.error_code, result.error_message = problem.code, str(problem)
     changed = {whose: credential for whose, credential in planned.items() if not results[whose[0]].error_code}
@@ -75,7 +75,9 @@ def _change(
     return broker.commit(lambda done: users.alter(changed, done), answer)
 
 
-def _planned(users: ScramUsers, one: ScramCredentialDeletion | ScramCredentialUpsertion) -> StoredCredential | None:
+def planned_credential(
+    users: ScramUsers, one: ScramCredentialDeletion | ScramCredentialUpsertion
+) -> StoredCredential | None:
     """Return what is to be stored; None for what is to go. Raises KafkaError, as Kafka's ScramControlManager does."""
     if not one.name:
         raise errors.UnacceptableCredentialError("Username must not be empty")

@@ -51,7 +51,7 @@ def _change(
     planned: dict[str, TopicMetadata] = {}
     results: dict[str, CreatableTopicResult] = {}
     added = 0
-    show = _Shown(broker)
+    show = Shown(broker)
     try:
         admin.check_request(sum(admin.partitions_asked_for(t.num_partitions, t.assignments) for t in request.topics))
     except errors.PolicyViolationError as problem:
@@ -97,14 +97,14 @@ def _refused(name: str, problem: errors.KafkaError) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=problem.code, error_message=str(problem))
 
 
-class _Shown:
+class Shown:
     """Shows new topics; what a topic does not set itself is worked out once for all topics of the request."""
 
     def __init__(self, broker: BrokerState):
         self._config = broker.config
         self._defaults: dict[str, CreatableTopicConfigs] = {}
 
-    def result(self, topic: TopicMetadata) -> CreatableTopicResult:
+    def result(self, topic: TopicMetadata, replication_factor: int = 1) -> CreatableTopicResult:
         """Return the response to a topic that is created."""
         from barnabas.broker.config_helper import topic_entries, topic_entry
 
@@ -117,7 +117,7 @@ class _Shown:
             topic_id=topic.id,
             error_message=None,
             num_partitions=topic.partitions,
-            replication_factor=1,
+            replication_factor=replication_factor,
             configs=[own.get(name, shown) for name, shown in self._defaults.items()],
         )
 

@@ -51,6 +51,9 @@ class Channel(Protocol):
     def wake(self) -> None:
         """Ask the requester soon."""
 
+    def close(self) -> None:
+        """Ask it no more; what is in flight is not answered."""
+
 
 #: Opens a channel for a requester: under the name of a client, for requests that may take so many seconds, to such a
 #: listener of other nodes.
@@ -134,6 +137,7 @@ class ClusterMember:
             lambda old, new: self.control.published(),
         ]
         node.core.services.append(self._publisher)
+        node.core.services += self.control.services
         node.core.services.append(IsrShrinking(state.replica_manager, max_lag_ms / 2000, instant().now))
         self.open("alter-partition", self._requests)
         self.open("forwarding", self.forwarded)
@@ -160,7 +164,7 @@ class ClusterMember:
 
         def make(leader: int) -> ReplicaFetcher:
             fetcher = ReplicaFetcher(self._me, logs, lambda: self.local_broker_epoch, settings, quota)
-            self._open_to_broker(fetcher, LeaderRequests(fetcher, lambda: self.node(leader)), "fetcher")
+            self.open_to_broker(fetcher, LeaderRequests(fetcher, lambda: self.node(leader)), "fetcher")
             return fetcher
 
         fetchers = ReplicaFetchers(make, config.get_int("num.replica.fetchers"))
@@ -245,21 +249,22 @@ class ClusterMember:
         found = self._markers.get(broker_id)
         if found is None:
             found = self._markers[broker_id] = BrokerMarkers(lambda: self.node(broker_id))
-            self._open_to_broker(found, found, "markers")
+            self.open_to_broker(found, found, "markers")
         return found
 
     def _verifications_of(self, broker_id: int) -> BrokerVerifications:
         found = self._verifications.get(broker_id)
         if found is None:
             found = self._verifications[broker_id] = BrokerVerifications(lambda: self.node(broker_id))
-            self._open_to_broker(found, found, "verification")
+            self.open_to_broker(found, found, "verification")
         return found
 
     def open(self, name: str, requester: Requester) -> None:
         """Give a requester its way to the controllers, under the name of a client."""
         self._open(name, requester, name, self._config.of_controllers)
 
-    def _open_to_broker(self, key: object, requester: Requester, name: str) -> None:
+    def open_to_broker(self, key: object, requester: Requester, name: str) -> None:
+        """Give a requester its way to other brokers, under the name of a client."""
         self._open(key, requester, name, self._config.of_brokers)
 
     def _open(self, key: object, requester: Requester, name: str, listener: PeerListener) -> None:
@@ -267,6 +272,14 @@ class ClusterMember:
         self._channels[key] = channel
         if isinstance(requester, ControllerRequests | BrokerMarkers | BrokerVerifications):
             requester.wake = channel.wake
+
+    def close(self, key: object) -> None:
+        """Take the way of a requester away: what it has in flight is not answered."""
+        self._channels.pop(key).close()
+
+    def wake(self, key: object) -> None:
+        """Have one requester asked soon."""
+        self._channels[key].wake()
 
     def wake_all(self) -> None:
         """Have all requesters asked soon: they may reach now what they could not reach before."""

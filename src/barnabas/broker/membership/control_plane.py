@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from barnabas.broker.membership.node_to_controller_channel import ControllerRequests
     from barnabas.broker.metadata.image_store import ImageStore
     from barnabas.broker.metadata.metadata_image import Endpoint, MetadataImage
+    from barnabas.broker.request_dispatcher import Service
     from barnabas.broker.requester import Requester
     from barnabas.errors import KafkaError
     from barnabas.network.node import Node
@@ -25,6 +26,10 @@ class ControlledMember(Protocol):
     """What a control plane asks of the member that it belongs to, see `ClusterMember`."""
 
     forwarded: ControllerRequests
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest metadata that are known."""
 
     @property
     def has_joined(self) -> bool:
@@ -44,6 +49,15 @@ class ControlledMember(Protocol):
     def open(self, name: str, requester: Requester) -> None:
         """Give a requester its way to the controllers, under the name of a client."""
 
+    def open_to_broker(self, key: object, requester: Requester, name: str) -> None:
+        """Give a requester its way to other brokers, under the name of a client."""
+
+    def close(self, key: object) -> None:
+        """Take the way of a requester away: what it has in flight is not answered."""
+
+    def wake(self, key: object) -> None:
+        """Have one requester asked soon."""
+
     def wake_all(self) -> None:
         """Have all requesters asked soon: they may reach now what they could not reach before."""
 
@@ -59,11 +73,13 @@ class ControlPlane(Protocol):
 
     The order of its life: `attach`, `observe` until `is_caught_up`, `make_store`, `register`, `leave` until `is_out`.
     `takes_roles_from_images` tells that what an image has of this broker's partitions are its roles; else the control
-    plane gives them with `ClusterMember.publish`. `on_changed` is called when any of this may have changed.
+    plane gives them with `ClusterMember.publish`. `services` get their time from the dispatcher. `on_changed` is called
+    when any of this may have changed.
     """
 
     takes_roles_from_images: bool
     on_changed: Callable[[], None]
+    services: Sequence[Service]
 
     @property
     def served(self) -> Mapping[int, tuple[str, int, int]]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from barnabas.broker.handlers.registry import Handler
     from barnabas.broker.membership.control_plane import ControlledMember
     from barnabas.broker.metadata.metadata_image import Endpoint, MetadataImage
+    from barnabas.broker.request_dispatcher import Service
     from barnabas.network.node import Node
 
 #: Levels of features that a member of a cluster can go by. What has a level here and no API (share groups, streams
@@ -64,6 +65,7 @@ class KRaftControl:
     """
 
     takes_roles_from_images = True
+    services: Sequence[Service] = ()
     write_settings = None
 
     def __init__(

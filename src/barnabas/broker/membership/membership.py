@@ -91,7 +91,9 @@ class Membership:
 
         timeout = config.get_int("zookeeper.session.timeout.ms") / 1000
         self._session = KazooSession(*zookeeper, timeout)
-        return ZooKeeperControl(config, self._session, self._random, report, wall_clock_ms, known_cluster_id)
+        member = ZooKeeperControl(config, self._session, self._random, report, wall_clock_ms, known_cluster_id)
+        member.on_answered = self._answered
+        return member
 
     def _make_security(self, listener: PeerListener) -> OutgoingSecurity | None:
         if listener.protocol == "PLAINTEXT":

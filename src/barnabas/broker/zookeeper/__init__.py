@@ -22,5 +22,7 @@ it is back, everything is read again, and a new session registers the broker ane
 Rule 5. **What belongs to the controller goes there as it came.** Brokers of 3.9 take no Envelope: the request is sent
 on in this broker's name, after this broker has authorized its client. Settings every broker writes itself.
 
-This broker never asks to be controller: it creates no `/controller` (docs/internals/cluster.md has what is next).
+Rule 6. **A registered broker stands for election** (`ControllerRole`). Elected, it is the controller
+(`broker/zookeeper/controller`), tells itself and others what to do over the network, and answers what is for the
+controller; all other brokers of ours send that on, once.
 """

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from barnabas.broker.config_admin_manager import ConfigsChange
     from barnabas.broker.metadata.metadata_image import MetadataImage
+    from barnabas.broker.zookeeper.entity_settings import Edits
     from barnabas.protocol.message import Message
 
 #: Before a controller has said anything of a partition.
@@ -145,6 +146,27 @@ def write_settings(changes: Sequence[Change]) -> Program[list[Change]]:
         ]
         _raise(result)
     return list(changes)
+
+
+def edit_settings(edits: Sequence[Edits]) -> Program[list[Change]]:
+    """Change some settings of entities, and announce each; all that an entity has besides stays."""
+    changes = []
+    for entity, values in edits:
+        (found,) = yield from read_settings([entity])
+        merged = {**(found.values or {}), **values}
+        changes.append(Change(entity, {name: value for name, value in merged.items() if value is not None}))
+        yield from _make_parents(entity)
+        yield from write_settings(changes[-1:])
+    return changes
+
+
+def _make_parents(entity: str) -> Program[None]:
+    """Make the znodes above that of an entity: `users/alice` and `users/alice/clients` for one of its clients."""
+    parts = entity.split("/")
+    for count in range(2, len(parts)):
+        (made,) = yield [Create(f"{znodes.CONFIG}/{'/'.join(parts[:count])}")]
+        if not isinstance(made, NodeExistsError):
+            _raise(made)
 
 
 def read_changes(after: int) -> Program[tuple[list[Change], int]]:

@@ -153,15 +153,15 @@ class ZooKeeperSession(Protocol):
 Program = Generator[Sequence[Operation], list[Result], T]
 
 
-def run(session: ZooKeeperSession, program: Program[T], done: Callable[[T | ZooKeeperError], None]) -> None:
-    """Carry a program out; `done` gets what it returns, or the `ZooKeeperError` that it raises."""
+def run(session: ZooKeeperSession, program: Program[T], done: Callable[[T | KafkaError], None]) -> None:
+    """Carry a program out; `done` gets what it returns, or the `KafkaError` that it raises."""
     _go_on(session, program, done, None)
 
 
 def _go_on(
     session: ZooKeeperSession,
     program: Program[T],
-    done: Callable[[T | ZooKeeperError], None],
+    done: Callable[[T | KafkaError], None],
     results: list[Result] | None,
 ) -> None:
     while True:
@@ -170,7 +170,7 @@ def _go_on(
         except StopIteration as end:
             done(end.value)
             return
-        except ZooKeeperError as problem:
+        except KafkaError as problem:
             done(problem)
             return
         results = []

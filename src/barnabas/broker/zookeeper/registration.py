@@ -14,11 +14,11 @@ from barnabas.broker.zookeeper.operations import (
     NodeExistsError,
     Program,
     Znode,
-    ZooKeeperError,
     expect,
     found_or_none,
     run,
 )
+from barnabas.errors import KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,11 +77,11 @@ class Registration:
             if found is not None:
                 return found
 
-    def _finished(self, result: Znode | ZooKeeperError) -> None:
+    def _finished(self, result: Znode | KafkaError) -> None:
         if isinstance(result, ConnectionLostError) or self._is_registered:
             # It goes on when the session is connected again.
             return
-        if isinstance(result, ZooKeeperError):
+        if isinstance(result, KafkaError):
             self._report(f"broker {self._me} is not registered: {result}")
         elif result.owner != self._session_id:
             if not self._is_waiting:

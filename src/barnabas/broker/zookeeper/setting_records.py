@@ -16,7 +16,7 @@ from barnabas.protocol.messages.user_scram_credential_record import UserScramCre
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from barnabas.broker.metadata.metadata_image import MetadataImage
+    from barnabas.broker.metadata.metadata_image import MetadataImage, QuotaEntity
     from barnabas.protocol.message import Message
 
 _QUOTA_KINDS = {"users": "user", "clients": "client-id", "ips": "ip"}
@@ -48,11 +48,16 @@ def known_entities(image: MetadataImage) -> Iterable[str]:
     for kind, name in image.configs:
         found[f"topics/{name}" if kind == ConfigResourceType.TOPIC else f"brokers/{sanitized(name or None)}"] = None
     for entity in image.client_quotas:
-        order = sorted(entity, key=lambda pair: _ORDER.index(pair[0]))
-        found["/".join(f"{_FOLDERS[kind]}/{sanitized(name)}" for kind, name in order)] = None
+        found[quota_path(entity)] = None
     for user, _ in image.scram_credentials:
         found[f"users/{sanitized(user)}"] = None
     return found
+
+
+def quota_path(entity: QuotaEntity) -> str:
+    """Return where the quotas of an entity stand below `/config`, such as `users/alice/clients/c1`."""
+    order = sorted(entity, key=lambda pair: _ORDER.index(pair[0]))
+    return "/".join(f"{_FOLDERS[kind]}/{sanitized(name)}" for kind, name in order)
 
 
 def _configs(image: MetadataImage, kind: int, name: str, values: Mapping[str, str]) -> Iterable[Message]:

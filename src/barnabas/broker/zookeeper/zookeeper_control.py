@@ -12,8 +12,10 @@ from barnabas.broker.metadata.metadata_delta import MetadataDelta
 from barnabas.broker.metadata.metadata_image import MetadataImage
 from barnabas.broker.zookeeper import metadata_znodes, znodes
 from barnabas.broker.zookeeper.controlled_shutdown import ControlledShutdown
+from barnabas.broker.zookeeper.controller.controller_apis import OF_BROKERS
 from barnabas.broker.zookeeper.controller_pushes import PUSHED, ControllerPushes
-from barnabas.broker.zookeeper.operations import ConnectionLostError, ZooKeeperError, run
+from barnabas.broker.zookeeper.controller_role import ControllerRole
+from barnabas.broker.zookeeper.operations import ConnectionLostError, run
 from barnabas.broker.zookeeper.plain_forwarding import PlainForwarding
 from barnabas.broker.zookeeper.registration import Registration
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from barnabas.broker.membership.control_plane import ControlledMember
     from barnabas.broker.metadata.cluster_metadata import Done
     from barnabas.broker.metadata.metadata_image import Endpoint
+    from barnabas.broker.request_dispatcher import Service
+    from barnabas.broker.zookeeper.entity_settings import Edits
     from barnabas.broker.zookeeper.operations import Program, ZooKeeperSession
     from barnabas.network.node import Node
     from barnabas.protocol.message import Message
@@ -44,7 +48,7 @@ class ZooKeeperControl:
     """
 
     takes_roles_from_images = False
-    served = PUSHED
+    served = PUSHED | OF_BROKERS
 
     def __init__(
         self,
@@ -60,6 +64,7 @@ class ZooKeeperControl:
         self._session = session
         self._report = report
         self._wall_clock_ms = wall_clock_ms
+        self._random = random
         self._known_cluster_id = known_cluster_id
         self._new_cluster_id = known_cluster_id or urlsafe_b64encode(random.randbytes(16)).rstrip(b"=").decode()
         self._cluster_id: str | None = None
@@ -74,11 +79,17 @@ class ZooKeeperControl:
         self.is_caught_up = False
         self.problem: Exception | None = None
         self.on_changed: Callable[[], None] = lambda: None
+        self.on_answered: Callable[[], None] = lambda: None
 
     def attach(self, member: ControlledMember) -> None:
         """See `ControlPlane`."""
         self._member = member
         self._forwarding = PlainForwarding(member.forwarded)
+        self._role = ControllerRole(
+            self._config, member, self._session, self._random, self._report, self._wall_clock_ms
+        )
+        self._role.controller.on_changed = self._controller_changed
+        self.services: Sequence[Service] = self._role.services
 
     # -- the session -------------------------------------------------------------------------------------------------
 
@@ -90,10 +101,12 @@ class ZooKeeperControl:
         """See `SessionListener`: read everything again, for no watch may be left, and changes may have been missed."""
         self._connections += 1
         self._registration.connected(session_id)
+        self._role.controller.connected(session_id)
         self._run(self._read(), self._take_in)
 
     def disconnected(self) -> None:
         """See `SessionListener`."""
+        self._role.controller.disconnected()
         if self.is_caught_up:
             self._report(
                 "no ZooKeeper server is reached: settings of new topics are not read, and if this lasts longer than "
@@ -106,12 +119,13 @@ class ZooKeeperControl:
             self._run(metadata_znodes.read_changes(self._last_change), self._take_changes)
         else:
             self._registration.changed(path)
+            self._role.controller.changed(path)
 
     def _run(self, program: Program[T], done: Callable[[T], None]) -> None:
         """Carry a program out; what comes of it counts only while the connection is the one it was begun on."""
         connection = self._connections
 
-        def finished(result: T | ZooKeeperError) -> None:
+        def finished(result: T | errors.KafkaError) -> None:
             if connection != self._connections or isinstance(result, ConnectionLostError):
                 return
             if isinstance(result, errors.KafkaError):
@@ -156,6 +170,7 @@ class ZooKeeperControl:
         changes, last = found
         self._last_change = max(self._last_change, last)
         self.change(metadata_znodes.settings_records(self.image, changes))
+        self._role.settings_changed(changes)
 
     def read_topic_settings(self, topics: Sequence[str], done: Callable[[list[Message]], None]) -> None:
         """See `PushTarget`."""
@@ -164,22 +179,30 @@ class ZooKeeperControl:
 
     def write_settings(self, changes: Sequence[ConfigsChange], done: Done) -> None:
         """See `ControlPlane`: write the znodes and announce them, as every broker of 3.9 does for itself."""
-
-        def finished(result: list[metadata_znodes.Change] | ZooKeeperError) -> None:
-            if isinstance(result, ConnectionLostError):
-                done(errors.KafkaTimeoutError(f"{result}; the settings may have been written, or not"))
-            elif isinstance(result, ZooKeeperError):
-                done(result)
-            else:
-                self.change(metadata_znodes.settings_records(self.image, result))
-                done(None)
-
         try:
             entities = [metadata_znodes.written(change) for change in changes]
         except errors.KafkaError as problem:
             done(problem)
         else:
-            run(self._session, metadata_znodes.write_settings(entities), finished)
+            self._write(metadata_znodes.write_settings(entities), done)
+
+    def _edit_entities(self, edits: Sequence[Edits], done: Done) -> None:
+        """Change quotas and credentials, as the controller."""
+        self._write(metadata_znodes.edit_settings(edits), done)
+
+    def _write(self, program: Program[list[metadata_znodes.Change]], done: Done) -> None:
+        def finished(result: list[metadata_znodes.Change] | errors.KafkaError) -> None:
+            if isinstance(result, ConnectionLostError):
+                done(errors.KafkaTimeoutError(f"{result}; the settings may have been written, or not"))
+            elif isinstance(result, errors.KafkaError):
+                done(result)
+            else:
+                self.change(metadata_znodes.settings_records(self.image, result))
+                self._role.settings_changed(result)
+                done(None)
+            self.on_answered()
+
+        run(self._session, program, finished)
 
     def make_store(self) -> ImageStore:
         """See `ControlPlane`."""
@@ -200,6 +223,7 @@ class ZooKeeperControl:
             self.image = delta.apply(self.image.offset + 1, self._pushes.controller_epoch)
         if is_new or roles is not None:
             self._member.publish(self.image, roles or Roles({}))
+            self._role.published(self.image)
             self._member.wake_all()
             self.on_changed()
 
@@ -218,19 +242,37 @@ class ZooKeeperControl:
     @property
     def controller_id(self) -> int | None:
         """See `ControlPlane`."""
-        return -1 if self._controller_id is None else self._controller_id
+        known = self._known_controller
+        return -1 if known is None else known
 
     @property
     def controller(self) -> Node | None:
         """See `ControlPlane`."""
-        return None if self._controller_id is None else self._member.node(self._controller_id)
+        known = self._known_controller
+        return None if known is None else self._member.node(known)
+
+    @property
+    def _known_controller(self) -> int | None:
+        """What `/controller` says, or else who has sent UpdateMetadata."""
+        elected = self._role.controller.controller_id
+        return self._controller_id if elected is None else elected
+
+    def _controller_changed(self) -> None:
+        self._member.wake_all()
+        self.on_answered()
+        self.on_changed()
 
     def published(self) -> None:
         """See `ControlPlane`."""
 
     def handler(self, api_key: int, local: Handler | None) -> Handler:
         """See `ControlPlane`."""
-        return self._pushes.handle if api_key in PUSHED else self._forwarding.handler(api_key, local)
+        if api_key in PUSHED:
+            return self._pushes.handle
+        otherwise = None if api_key in OF_BROKERS else self._forwarding.handler(api_key, local)
+        found = self._role.handler(api_key, otherwise, self._edit_entities) or otherwise
+        assert found is not None, "what only brokers ask is the controller's"
+        return found
 
     # -- the broker's life -------------------------------------------------------------------------------------------
 
@@ -252,6 +294,7 @@ class ZooKeeperControl:
         self._registration.begin(lambda: znodes.encode_broker(listeners, rack, self._wall_clock_ms()))
 
     def _registered(self) -> None:
+        self._role.controller.registered()
         self.on_changed()
 
     def leave(self) -> None:

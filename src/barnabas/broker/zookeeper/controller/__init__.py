@@ -1,0 +1,28 @@
+"""The controller of a cluster whose metadata lie in ZooKeeper, of our brokers and of Apache Kafka's 3.9.
+
+`KafkaController` stands for election while its broker is registered. Elected, it is an `ActiveController`: a context
+read from znodes, state machines of partitions and replicas, and a queue of requests to each broker. Names, states and
+order are those of Apache Kafka 3.9 (kafka.controller).
+
+Rule 1. **No clock, no socket, no ZooKeeper.** What is read and written are programs over operations
+(`broker/zookeeper/operations.py`), what brokers are told are `Requester`s, time comes in through `tick`.
+
+Rule 2. **One event at a time, each to its end** (`ControllerEventManager`): only there the context changes. Watches,
+requests and responses line events up; an event reads what it goes by itself.
+
+Rule 3. **Every write is one transaction with a check of `/controller_epoch`'s version.** A controller that was
+replaced and does not know it writes nothing. Brokers refuse what it tells them, by the controller epoch.
+
+Rule 4. **First ZooKeeper, then the context, then the brokers**: LeaderAndIsr, UpdateMetadata, StopReplica, in this
+order, to each broker one after the other until it has answered or is gone.
+
+Rule 5. **What is half done stands in ZooKeeper, and its steps may be done twice.** `ActiveController.failover` takes
+up every reassignment, deletion and election from there. So a lost connection needs no rule of its own: what was in
+flight is not known, the reign ends, and the next one, ours or another's, begins from what is there.
+
+Rule 6. **A state is written in the version that it was decided by**, and decided again where that is another.
+Leaders propose ISRs (AlterPartition); who is elected or taken out of an ISR gets another leader epoch.
+
+Rule 7. **What cannot be read is left out, and reported**; an event that fails is reported, and the next one begins.
+Who cannot take office leaves it to others, for a second.
+"""

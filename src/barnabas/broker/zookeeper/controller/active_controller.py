@@ -1,0 +1,361 @@
+"""A controller in office: what it does on taking it, and on what happens then (KafkaController)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.zookeeper import znodes
+from barnabas.broker.zookeeper.controller import controller_znodes
+from barnabas.broker.zookeeper.controller.controller_context import PartitionState, Replica, ReplicaState
+from barnabas.broker.zookeeper.controller.controller_event_manager import ControllerEvent
+from barnabas.broker.zookeeper.controller.election import ElectionStrategy
+from barnabas.broker.zookeeper.controller.partition_reassignments import PartitionReassignments
+from barnabas.broker.zookeeper.controller.partition_state_machine import PartitionStateMachine
+from barnabas.broker.zookeeper.controller.preferred_leaders import PreferredLeaders
+from barnabas.broker.zookeeper.controller.replica_state_machine import ReplicaStateMachine
+from barnabas.broker.zookeeper.controller.topic_deletion_manager import TopicDeletionManager
+from barnabas.broker.zookeeper.operations import Create, Get, NodeExistsError, SetData, ZooKeeperError, found_or_none
+from barnabas.protocol.kafka_uuid import random_uuid
+from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from barnabas.broker.zookeeper.controller.controller_channel_manager import ControllerChannelManager
+    from barnabas.broker.zookeeper.controller.controller_context import LiveBroker, ReplicaAssignment
+    from barnabas.broker.zookeeper.controller.controller_environment import ControllerEnvironment
+    from barnabas.broker.zookeeper.controller.controller_event_manager import ControllerEventManager
+    from barnabas.broker.zookeeper.operations import Program
+    from barnabas.protocol.message import Message
+
+_NO_ID = bytes(16)
+
+
+class ActiveController:
+    """One reign: from the epoch that this broker has won to the end of it. Implements `Answers`."""
+
+    def __init__(
+        self,
+        environment: ControllerEnvironment,
+        events: ControllerEventManager,
+        channels: ControllerChannelManager,
+        random: random.Random,
+    ) -> None:
+        self.environment = environment
+        self.context = environment.context
+        self._zk = environment.zk
+        self._events = events
+        self._channels = channels
+        self._random = random
+        self.partitions = PartitionStateMachine(environment)
+        self.replicas = ReplicaStateMachine(environment)
+        self.deletions = TopicDeletionManager(environment, self.partitions, self.replicas)
+        self.reassignments = PartitionReassignments(environment, self.partitions, self.replicas)
+        self.preferred = PreferredLeaders(environment, self.partitions)
+        self._of_path: dict[str, Callable[[], Program[None]]] = {
+            znodes.BROKER_IDS: self._brokers_changed,
+            znodes.TOPICS: self._topics_changed,
+            znodes.DELETE_TOPICS: self.deletions.wishes_changed,
+            controller_znodes.ISR_CHANGES: self._isr_changes,
+            controller_znodes.LOG_DIR_EVENTS: self._log_dir_events,
+            controller_znodes.REASSIGNMENTS: self.reassignments.take_znode,
+            controller_znodes.PREFERRED_ELECTION: self.preferred.take_znode,
+        }
+
+    def close(self) -> None:
+        """End the reign."""
+        self._events.close()
+        self._channels.close()
+
+    def put(self, name: str, program: Callable[[], Program[None]], dropped: Callable[[], None] | None = None) -> None:
+        """Line work up."""
+        self._events.put(ControllerEvent(name, program) if dropped is None else ControllerEvent(name, program, dropped))
+
+    def changed(self, path: str) -> None:
+        """Look again at a znode that has changed."""
+        program = self._of_path.get(path)
+        parent, _, name = path.rpartition("/")
+        if program is not None:
+            self.put(path, program)
+        elif parent == znodes.TOPICS:
+            self.put(path, partial(self._topic_changed, name))
+        elif parent == znodes.BROKER_IDS and name.isdecimal():
+            self.put(path, partial(self._broker_changed, int(name)))
+
+    # -- taking office -----------------------------------------------------------------------------------------------
+
+    def failover(self) -> Program[None]:
+        """Read all there is, tell all brokers, and go on with what the last controller has left half done."""
+        yield from self._set_up_features()
+        for path in (controller_znodes.LOG_DIR_EVENTS, controller_znodes.ISR_CHANGES):
+            names = yield from self._zk.children(path, watch=True)
+            yield from self._zk.delete([f"{path}/{name}" for name in names])
+        yield from self._read()
+        yield from self.deletions.startup()
+        self.tell_metadata(self.context.brokers, ())
+        yield from self.replicas.startup()
+        yield from self.partitions.startup()
+        yield from self.reassignments.take_znode()
+        yield from self.reassignments.resume(lambda assignment: True)
+        yield from self.deletions.resume()
+        yield from self.preferred.take_znode()
+
+    def _set_up_features(self) -> Program[None]:
+        (result,) = yield [Get(controller_znodes.FEATURE)]
+        found, data = found_or_none(result), controller_znodes.encode_feature()
+        if found is None:
+            (made,) = yield from self._zk.write([Create(controller_znodes.FEATURE, data)])
+            if isinstance(made, ZooKeeperError) and not isinstance(made, NodeExistsError):
+                raise made
+        elif not controller_znodes.is_enabled(found.data):
+            yield from self._zk.write_together([SetData(controller_znodes.FEATURE, data, found.version)])
+
+    def _read(self) -> Program[None]:
+        context = self.context
+        context.brokers.update((yield from self._zk.live_brokers()))
+        for broker in context.brokers.values():
+            self._channels.add(broker)
+        names = yield from self._zk.children(znodes.TOPICS, watch=True)
+        yield from self._take_topics(names)
+        reassigned = [name for name in context.partitions if context.assignment(name).is_being_reassigned]
+        context.partitions_being_reassigned.update(reassigned)
+        context.leadership.update((yield from self._zk.states(context.partitions)))
+
+    def _take_topics(self, names: Collection[str]) -> Program[list[TopicPartition]]:
+        """Take note of topics; returns their partitions. A topic of before 2.8 gets its id."""
+        context = self.context
+        found = yield from self._zk.topics(names)
+        taken = []
+        for topic, value in found.items():
+            topic_id = value.topic_id or random_uuid(self._random)
+            context.add_topic(topic, topic_id)
+            for index, assignment in _assignments(value).items():
+                taken.append(TopicPartition(topic, index))
+                context.assign(taken[-1], assignment)
+            if value.topic_id is None:
+                yield from self._zk.set_topic(topic, topic_id, context.assignments[topic])
+        return taken
+
+    def tell_metadata(self, brokers: Iterable[int], partitions: Iterable[TopicPartition]) -> None:
+        """Send UpdateMetadata to brokers."""
+        batch = self.environment.new_batch()
+        batch.update(brokers, partitions)
+        batch.send()
+
+    # -- brokers -----------------------------------------------------------------------------------------------------
+
+    def _brokers_changed(self) -> Program[None]:
+        found = yield from self._zk.live_brokers()
+        known = self.context.brokers
+        new = {number: broker for number, broker in found.items() if number not in known}
+        bounced = {
+            number: broker for number, broker in found.items() if number in known and broker.epoch > known[number].epoch
+        }
+        dead = [number for number in known if number not in found]
+        for number in (*bounced, *dead):
+            self._channels.remove(number)
+        for broker in (*new.values(), *bounced.values()):
+            self._channels.add(broker)
+        yield from self._brokers_started(new)
+        if bounced:
+            yield from self._brokers_failed(list(bounced))
+            yield from self._brokers_started(bounced)
+        yield from self._brokers_failed(dead)
+
+    def _brokers_started(self, brokers: Mapping[int, LiveBroker]) -> Program[None]:
+        if not brokers:
+            return
+        context = self.context
+        others = [number for number in context.brokers if number not in brokers]
+        context.brokers.update(brokers)
+        for number in brokers:
+            context.offline_directories.pop(number, None)
+        self.tell_metadata(others, ())
+        # The first that they hear is all there is, and what is going: one in another session may know of it.
+        self.tell_metadata(brokers, list(context.leadership))
+        replicas = context.replicas_on(brokers.keys())
+        yield from self.replicas.handle(replicas, ReplicaState.ONLINE)
+        yield from self.partitions.trigger_online()
+        yield from self.reassignments.resume(lambda assignment: not brokers.keys().isdisjoint(assignment.target))
+        yield from self.deletions.resume_for({replica.partition.topic for replica in replicas})
+
+    def _brokers_failed(self, brokers: Sequence[int]) -> Program[None]:
+        if not brokers:
+            return
+        context = self.context
+        for number in brokers:
+            context.brokers.pop(number, None)
+            context.offline_directories.pop(number, None)
+            context.shutting_down.discard(number)
+        yield from self._replicas_offline(context.replicas_on(brokers))
+
+    def _broker_changed(self, number: int) -> Program[None]:
+        """Take over another address of a broker that is alive."""
+        found = (yield from self._zk.brokers([number])).get(number)
+        known = self.context.brokers.get(number)
+        if found is None or known is None or found.epoch != known.epoch or found == known:
+            return
+        self.context.brokers[number] = found
+        self._channels.remove(number)
+        self._channels.add(found)
+        self.tell_metadata(self.context.brokers, ())
+
+    def _replicas_offline(self, replicas: Sequence[Replica]) -> Program[None]:
+        """Elect other leaders, then take the replicas out of the ISRs."""
+        context = self.context
+        going = [one for one in replicas if context.is_queued_for_deletion(one.partition.topic)]
+        staying = [one for one in replicas if not context.is_queued_for_deletion(one.partition.topic)]
+        leaderless = context.partitions_with_offline_leader
+        yield from self.partitions.handle(leaderless, PartitionState.OFFLINE)
+        yield from self.partitions.trigger_online()
+        yield from self.replicas.handle(staying, ReplicaState.OFFLINE)
+        if going:
+            yield from self.deletions.replicas_failed(going)
+        if not leaderless:
+            self.tell_metadata(context.brokers, ())
+
+    # -- topics ------------------------------------------------------------------------------------------------------
+
+    def _topics_changed(self) -> Program[None]:
+        context = self.context
+        names = yield from self._zk.children(znodes.TOPICS, watch=True)
+        for topic in [topic for topic in context.topics if topic not in names]:
+            context.remove_topic(topic)
+        added = yield from self._take_topics([name for name in names if name not in context.topics])
+        yield from self._create_partitions(added)
+
+    def _topic_changed(self, topic: str) -> Program[None]:
+        """Make partitions that were added to a topic; those of a topic that is being deleted are taken back."""
+        context = self.context
+        found = (yield from self._zk.topics([topic])).get(topic)
+        if found is None or topic not in context.topics or found.topic_id != context.topic_ids[topic]:
+            return
+        known = context.assignments[topic]
+        added = {index: assignment for index, assignment in _assignments(found).items() if index not in known}
+        if not added:
+            return
+        if context.is_queued_for_deletion(topic):
+            yield from self._zk.set_topic(topic, context.topic_ids[topic], known)
+            return
+        names = [TopicPartition(topic, index) for index in added]
+        for name in names:
+            context.assign(name, added[name.partition])
+        yield from self._create_partitions(names)
+
+    def _create_partitions(self, names: Sequence[TopicPartition]) -> Program[None]:
+        if not names:
+            return
+        replicas = [Replica(name, broker) for name in names for broker in self.context.assignment(name).replicas]
+        yield from self.partitions.handle(names, PartitionState.NEW)
+        yield from self.replicas.handle(replicas, ReplicaState.NEW)
+        yield from self.partitions.handle(names, PartitionState.ONLINE, ElectionStrategy.OFFLINE)
+        yield from self.replicas.handle(replicas, ReplicaState.ONLINE)
+
+    def unclean_allowed(self, topic: str | None) -> Program[None]:
+        """Elect leaders where a setting now allows what it did not before."""
+        yield from self.partitions.trigger_online(topic)
+
+    # -- what brokers announce ---------------------------------------------------------------------------------------
+
+    def _isr_changes(self) -> Program[None]:
+        """Take over the ISRs that brokers of before 2.7 have written themselves."""
+        path = controller_znodes.ISR_CHANGES
+        names = yield from self._zk.children(path, watch=True)
+        paths = [f"{path}/{name}" for name in names]
+        found = yield from self._zk.read(paths, controller_znodes.decode_partitions)
+        told = dict.fromkeys(name for listed, _ in found.values() for name in listed)
+        changed = [name for name in told if self.context.assignment(name).replicas]
+        if changed:
+            self.context.leadership.update((yield from self._zk.states(changed)))
+            self.tell_metadata(self.context.brokers, changed)
+            yield from self.reassignments.complete(changed)
+        yield from self._zk.delete(paths)
+
+    def _log_dir_events(self) -> Program[None]:
+        """Ask brokers that have lost a log directory for all their replicas: responses name those that are gone."""
+        path = controller_znodes.LOG_DIR_EVENTS
+        names = yield from self._zk.children(path, watch=True)
+        paths = [f"{path}/{name}" for name in names]
+        found = yield from self._zk.read(paths, controller_znodes.decode_log_dir_event)
+        brokers = {number for number, _ in found.values()}
+        replicas = [one for one in self.context.replicas_on(brokers) if self._is_asked(one)]
+        yield from self.replicas.handle(replicas, ReplicaState.ONLINE)
+        yield from self._zk.delete(paths)
+
+    def _is_asked(self, replica: Replica) -> bool:
+        states = (ReplicaState.NEW, ReplicaState.ONLINE, ReplicaState.OFFLINE)
+        return self.context.replica_states.get(replica) in states
+
+    # -- what brokers answer -----------------------------------------------------------------------------------------
+
+    def leader_and_isr_answered(self, broker: LiveBroker, response: Message) -> None:
+        """See `Answers`."""
+        code = getattr(response, "error_code", errors.NONE)
+        if code:
+            self.environment.report(f"broker {broker.id} refuses LeaderAndIsr: {errors.name_of(code)}")
+        else:
+            self._put_answer(broker, partial(self._take_leader_and_isr, broker.id, response))
+
+    def _take_leader_and_isr(self, broker_id: int, response: Message) -> Program[None]:
+        """Note which replicas a broker cannot serve, for want of a disk."""
+        failed, fine = set(), set()
+        for topic in getattr(response, "topics", ()):
+            name = self.context.topic_names.get(topic.topic_id)
+            for found in topic.partition_errors if name is not None else ():
+                partition = TopicPartition(name or "", found.partition_index)
+                if found.error_code == errors.KafkaStorageError.code:
+                    failed.add(partition)
+                elif not found.error_code:
+                    fine.add(partition)
+        before = self.context.offline_directories.get(broker_id, set())
+        if failed or before & fine:
+            self.context.offline_directories[broker_id] = (before - fine) | failed
+            new = failed - before
+            if new:
+                yield from self._replicas_offline([Replica(name, broker_id) for name in sorted(new)])
+
+    def stop_replica_answered(self, broker: LiveBroker, response: Message, deleted: Collection[TopicPartition]) -> None:
+        """See `Answers`."""
+        going = [name for name in deleted if name.topic in self.context.topics_with_deletion_started]
+        if going:
+            self._put_answer(broker, partial(self._take_stop_replica, broker.id, response, going))
+
+    def _take_stop_replica(
+        self, broker_id: int, response: Message, deleted: Collection[TopicPartition]
+    ) -> Program[None]:
+        code = getattr(response, "error_code", errors.NONE)
+        told = {
+            TopicPartition(found.topic_name, found.partition_index): found.error_code
+            for found in getattr(response, "partition_errors", ())
+        }
+        failed = [name for name in deleted if code or told.get(name)]
+        done = [name for name in deleted if not code and name in told and not told[name]]
+        yield from self.deletions.replicas_failed([Replica(name, broker_id) for name in failed])
+        if done:
+            yield from self.deletions.replicas_deleted([Replica(name, broker_id) for name in done])
+
+    def _put_answer(self, broker: LiveBroker, program: Callable[[], Program[None]]) -> None:
+        """Line an answer up; each is an event of its own. One of an earlier life of the broker says nothing."""
+
+        def take() -> Program[None]:
+            known = self.context.brokers.get(broker.id)
+            if known is not None and known.epoch == broker.epoch:
+                yield from program()
+
+        self.put("answer of a broker", take, _dropped)
+
+
+def _dropped() -> None:
+    """Leave it: the next controller asks again."""
+
+
+def _assignments(topic: znodes.TopicZnode) -> dict[int, ReplicaAssignment]:
+    from barnabas.broker.zookeeper.controller.controller_context import ReplicaAssignment
+
+    return {
+        index: ReplicaAssignment(tuple(replicas), topic.adding.get(index, ()), topic.removing.get(index, ()))
+        for index, replicas in topic.replicas.items()
+    }

@@ -1,0 +1,99 @@
+"""What the controller has to do, one after the other (ControllerEventManager)."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas import errors
+from barnabas.broker.zookeeper.operations import ConnectionLostError, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from barnabas.broker.zookeeper.operations import Program, ZooKeeperSession
+
+
+def _nothing() -> None:
+    return
+
+
+class ControllerEvent(NamedTuple):
+    """A program to carry out; `dropped` is called in place of its end when the controller is one no more."""
+
+    name: str
+    program: Callable[[], Program[None]]
+    dropped: Callable[[], None] = _nothing
+
+
+class ControllerEventManager:
+    """Carries events out, each to its end before the next begins; all state of a controller changes here only.
+
+    `moved` is called when an event finds that another broker is controller. What else goes wrong in an event is
+    reported, and the next one is begun.
+    """
+
+    def __init__(self, session: ZooKeeperSession, report: Callable[[str], None], moved: Callable[[], None]) -> None:
+        self._session = session
+        self._report = report
+        self._moved = moved
+        self._queue: deque[ControllerEvent] = deque()
+        self._current: ControllerEvent | None = None
+        self._is_closed = False
+        self._is_going_on = False
+
+    def put(self, event: ControllerEvent) -> None:
+        """Line an event up; the same one that waits already is not done twice if it has no one to answer."""
+        if self._is_closed:
+            event.dropped()
+            return
+        is_asked_for = event.dropped is not _nothing
+        if is_asked_for or not any(found.name == event.name for found in self._queue):
+            self._queue.append(event)
+            self._go_on()
+
+    def close(self) -> None:
+        """Do nothing any more: programs end where they are."""
+        self._is_closed = True
+        dropped = ([] if self._current is None else [self._current]) + list(self._queue)
+        self._current = None
+        self._queue.clear()
+        for event in dropped:
+            event.dropped()
+
+    def _go_on(self) -> None:
+        if self._is_going_on:
+            return
+        self._is_going_on = True
+        while self._current is None and self._queue and not self._is_closed:
+            event = self._current = self._queue.popleft()
+            run(self._session, self._guarded(event), lambda result: self._ended())
+        self._is_going_on = False
+
+    def _guarded(self, event: ControllerEvent) -> Program[None]:
+        """Carry out an event, but nothing of it once the controller is one no more."""
+        program = event.program()
+        try:
+            operations = next(program)
+            while True:
+                results = yield operations
+                if self._is_closed:
+                    program.close()
+                    return
+                operations = program.send(results)
+        except StopIteration:
+            return
+        except errors.ControllerMovedError as problem:
+            self._report(str(problem))
+            self._moved()
+        except ConnectionLostError:
+            # Nothing is known of what was in flight: it is all read again when the session is back.
+            self._moved()
+        except Exception as problem:  # noqa: BLE001 - a fault in one event must not end the controller
+            self._report(f"the controller failed at {event.name}, and goes on: {type(problem).__name__}: {problem}")
+            event.dropped()
+
+    def _ended(self) -> None:
+        if not self._is_closed:
+            self._current = None
+            self._go_on()

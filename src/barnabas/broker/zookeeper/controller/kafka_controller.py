@@ -1,0 +1,195 @@
+"""This broker's part in the election of a controller, and the controller that it is then (KafkaController)."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.zookeeper.controller.active_controller import ActiveController
+from barnabas.broker.zookeeper.controller.controller_broker_request_batch import ControllerBrokerRequestBatch
+from barnabas.broker.zookeeper.controller.controller_channel_manager import ControllerChannelManager
+from barnabas.broker.zookeeper.controller.controller_context import ControllerContext
+from barnabas.broker.zookeeper.controller.controller_election import Elected, elect
+from barnabas.broker.zookeeper.controller.controller_environment import ControllerEnvironment
+from barnabas.broker.zookeeper.controller.controller_event_manager import ControllerEventManager
+from barnabas.broker.zookeeper.controller.controller_znodes import CONTROLLER
+from barnabas.broker.zookeeper.controller.kafka_zk_client import KafkaZkClient
+from barnabas.broker.zookeeper.operations import ConnectionLostError, Delete, run
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+    from barnabas.broker.instant import Instant
+    from barnabas.broker.zookeeper.controller.controller_channel_manager import OpenChannels
+    from barnabas.broker.zookeeper.controller.controller_environment import ControllerSettings
+    from barnabas.broker.zookeeper.operations import Program, ZooKeeperSession
+
+#: How soon after the election the balance of leaderships is looked at for the first time, in seconds.
+_FIRST_BALANCE = 5.0
+#: How long a broker that could not take office leaves it to others, in seconds.
+_PAUSE = 1.0
+
+
+class KafkaController:
+    """Stands for election while this broker is registered; `active` is there while it is controller.
+
+    `controller_id` is who `/controller` says, None while that is not known. `on_changed` is called when it may have
+    changed. A service of the dispatcher: it looks after the balance of leaderships.
+    """
+
+    def __init__(
+        self,
+        settings: ControllerSettings,
+        session: ZooKeeperSession,
+        channels: OpenChannels,
+        random: random.Random,
+        report: Callable[[str], None],
+        wall_clock_ms: Callable[[], int],
+    ) -> None:
+        self._settings = settings
+        self._session = session
+        self._channels = channels
+        self._random = random
+        self._report = report
+        self._wall_clock_ms = wall_clock_ms
+        self._session_id = 0
+        self._registered_in: int | None = None
+        self._connection = 0
+        self._is_electing = False
+        self._looks_again = False
+        self._pauses_until: float | None = None
+        self._is_pausing = False
+        self._balance_at: float | None = None
+        self.active: ActiveController | None = None
+        self.controller_id: int | None = None
+        self.on_changed: Callable[[], None] = lambda: None
+
+    # -- the session -------------------------------------------------------------------------------------------------
+
+    def connected(self, session_id: int) -> None:
+        """Begin anew: what was in flight is not known, and no watch may be left."""
+        self.disconnected()
+        self._session_id = session_id
+        self._elect()
+
+    def disconnected(self) -> None:
+        """Resign, for others may be elected; brokers refuse what an earlier controller tells them."""
+        self._connection += 1
+        self._is_electing = self._looks_again = False
+        self._resign()
+
+    def registered(self) -> None:
+        """Stand for election from now on, as long as this session lasts."""
+        self._registered_in = self._session_id
+        self._elect()
+
+    def changed(self, path: str) -> None:
+        """Look again at a znode that has changed."""
+        if path == CONTROLLER:
+            self._elect()
+        elif self.active is not None:
+            self.active.changed(path)
+
+    # -- the election ------------------------------------------------------------------------------------------------
+
+    def _elect(self) -> None:
+        if self._registered_in != self._session_id or self._is_pausing:
+            return
+        if self._is_electing:
+            self._looks_again = True
+            return
+        self._is_electing = True
+        connection = self._connection
+        epoch = None if self.active is None else self.active.context.epoch
+        program = elect(self._settings.broker_id, self._session_id, self._wall_clock_ms(), epoch)
+
+        def finished(result: Elected | errors.KafkaError) -> None:
+            if connection == self._connection:
+                self._is_electing = False
+                self._take(result)
+
+        run(self._session, program, finished)
+
+    def _take(self, result: Elected | errors.KafkaError) -> None:
+        if isinstance(result, ConnectionLostError):
+            return
+        if isinstance(result, errors.KafkaError):
+            self._report(f"this broker takes no part in the election of a controller: {result}")
+        else:
+            self.controller_id = result.controller_id
+            if result.epoch >= 0 or result.controller_id != self._settings.broker_id:
+                self._resign()
+            if result.epoch >= 0:
+                self._begin(result)
+            self.on_changed()
+        if self._looks_again:
+            self._looks_again = False
+            self._elect()
+
+    def _begin(self, elected: Elected) -> None:
+        settings, context = self._settings, ControllerContext(elected.epoch)
+        channels = ControllerChannelManager(self._channels, settings.listener, self._report)
+
+        def new_batch() -> ControllerBrokerRequestBatch:
+            return ControllerBrokerRequestBatch(
+                settings.broker_id, settings.listener, context, channels.send, controller
+            )
+
+        zk = KafkaZkClient(elected.epoch, elected.epoch_version, self._report)
+        environment = ControllerEnvironment(context, zk, settings, new_batch, self._report)
+        events = ControllerEventManager(self._session, self._report, self._moved)
+        controller = self.active = ActiveController(environment, events, channels, self._random)
+        self._balance_at = None
+        controller.put("taking office", lambda: self._failover(controller))
+
+    def _failover(self, controller: ActiveController) -> Program[None]:
+        try:
+            yield from controller.failover()
+        except (errors.ControllerMovedError, ConnectionLostError):
+            raise
+        except Exception as problem:
+            # What is half read must not lead to decisions: another broker may do better.
+            self._report(
+                f"this broker cannot be controller, and leaves it to others: {type(problem).__name__}: {problem}"
+            )
+            self._is_pausing = True
+            yield from controller.environment.zk.write([Delete(CONTROLLER)])
+            raise errors.ControllerMovedError("this broker has resigned as controller") from problem
+
+    def _moved(self) -> None:
+        """Resign, and see who is controller."""
+        self._resign()
+        self._elect()
+
+    def _resign(self) -> None:
+        controller, self.active = self.active, None
+        if controller is not None:
+            controller.close()
+            self.on_changed()
+
+    # -- time --------------------------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> float:
+        """When `tick` is due."""
+        if self._is_pausing:
+            return -inf if self._pauses_until is None else self._pauses_until
+        if self.active is None or not self._settings.rebalances:
+            return inf
+        return -inf if self._balance_at is None else self._balance_at
+
+    def tick(self, instant: Instant) -> None:
+        """Stand for election again after a pause; balance the leaderships."""
+        now = instant.now
+        if self._is_pausing:
+            if self._pauses_until is None:
+                self._pauses_until = now + _PAUSE
+            elif now >= self._pauses_until:
+                self._is_pausing, self._pauses_until = False, None
+                self._elect()
+        elif self.active is not None and self._balance_at is None:
+            self._balance_at = now + _FIRST_BALANCE
+        elif self.active is not None and self._balance_at is not None and now >= self._balance_at:
+            self._balance_at = now + self._settings.imbalance_interval
+            self.active.put("the balance of leaderships", self.active.preferred.balance)

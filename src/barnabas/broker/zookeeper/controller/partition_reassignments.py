@@ -1,0 +1,214 @@
+"""Other replicas for partitions (KafkaController.onPartitionReassignment, KIP-455)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.zookeeper.controller import controller_znodes
+from barnabas.broker.zookeeper.controller.controller_context import (
+    PartitionState,
+    Replica,
+    ReplicaAssignment,
+    ReplicaState,
+)
+from barnabas.broker.zookeeper.controller.election import ElectionStrategy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from barnabas.broker.zookeeper.controller.controller_environment import ControllerEnvironment
+    from barnabas.broker.zookeeper.controller.partition_state_machine import PartitionStateMachine
+    from barnabas.broker.zookeeper.controller.replica_state_machine import ReplicaStateMachine
+    from barnabas.broker.zookeeper.operations import Program
+    from barnabas.protocol.topic_partition import TopicPartition
+
+
+class PartitionReassignments:
+    """Begins, ends and cancels reassignments.
+
+    First the topic's znode says what comes and what goes; then the replicas that come are told, by a new leader epoch.
+    When all that stay are in sync, the leader moves, what goes is deleted, and last the znode has the target alone. So
+    the next controller knows from the znode what is not done, and does all steps from there again.
+    """
+
+    def __init__(
+        self,
+        environment: ControllerEnvironment,
+        partitions: PartitionStateMachine,
+        replicas: ReplicaStateMachine,
+    ) -> None:
+        self._environment = environment
+        self._context = environment.context
+        self._zk = environment.zk
+        self._partitions = partitions
+        self._replicas = replicas
+
+    # -- what is asked for -------------------------------------------------------------------------------------------
+
+    def alter(
+        self, wanted: Mapping[TopicPartition, tuple[int, ...] | None]
+    ) -> Program[dict[TopicPartition, errors.KafkaError | None]]:
+        """Reassign partitions, or (None) cancel what goes on; returns why each was refused, None where it was not."""
+        outcomes: dict[TopicPartition, errors.KafkaError | None] = {}
+        for name, target in wanted.items():
+            try:
+                outcomes[name] = None
+                assignment = self._planned(name, target)
+            except errors.KafkaError as problem:
+                outcomes[name] = problem
+            else:
+                yield from self._go_on(name, assignment)
+        return outcomes
+
+    def _planned(self, name: TopicPartition, target: tuple[int, ...] | None) -> ReplicaAssignment:
+        current = self._context.assignment(name)
+        if not current.replicas or self._context.is_queued_for_deletion(name.topic):
+            raise errors.UnknownTopicOrPartitionError("The partition does not exist.")
+        if target is None:
+            if not current.is_being_reassigned:
+                raise errors.NoReassignmentInProgressError()
+            return current.reassigned_to(current.origin)
+        problem = None
+        if not target:
+            problem = "Empty replica list specified in partition reassignment."
+        elif len(set(target)) != len(target):
+            problem = f"Duplicate replica ids in partition reassignment replica list: {list(target)}"
+        elif min(target) < 0:
+            problem = f"Invalid broker id in replica list: {list(target)}"
+        planned = current.reassigned_to(target)
+        if problem is None and not self._context.live_brokers.issuperset(planned.adding):
+            problem = (
+                f"Replica assignment has brokers that are not alive. Replica list: {list(planned.adding)}, live broker "
+                f"list: {sorted(self._context.live_brokers)}"
+            )
+        if problem is not None:
+            raise errors.InvalidReplicaAssignmentError(problem)
+        return planned
+
+    def resume(self, should: Callable[[ReplicaAssignment], bool]) -> Program[None]:
+        """Go on with those reassignments for which it makes sense now."""
+        context = self._context
+        for name in sorted(context.partitions_being_reassigned):
+            assignment = context.assignment(name)
+            if name in context.partitions_being_reassigned and should(assignment):
+                yield from self._go_on(name, assignment)
+
+    def complete(self, names: Sequence[TopicPartition]) -> Program[None]:
+        """End reassignments of partitions whose ISR has changed, where it allows that."""
+        context = self._context
+        for name in names:
+            if name in context.partitions_being_reassigned:
+                assignment = context.assignment(name)
+                if (yield from self._is_complete(name, assignment)):
+                    yield from self._go_on(name, assignment)
+
+    def take_znode(self) -> Program[None]:
+        """Begin what a tool of before 2.4 has written to `/admin/reassign_partitions`, which is gone then."""
+        path = controller_znodes.REASSIGNMENTS
+        found = yield from self._zk.read([path], controller_znodes.decode_listed, watch=True)
+        if path in found:
+            wanted, _ = found[path]
+            outcomes = yield from self.alter(dict(wanted.items()))
+            for name, problem in outcomes.items():
+                if problem is not None:
+                    self._environment.report(f"{path}: {name} is not reassigned: {problem}")
+            yield from self._zk.delete([path])
+
+    # -- the steps ---------------------------------------------------------------------------------------------------
+
+    def _go_on(self, name: TopicPartition, assignment: ReplicaAssignment) -> Program[None]:
+        yield from self._write(name, assignment)
+        if (yield from self._is_complete(name, assignment)):
+            yield from self._end(name, assignment)
+        else:
+            yield from self._tell_new_epoch(name, assignment)
+            new = [
+                replica
+                for replica in (Replica(name, broker) for broker in assignment.adding)
+                if self._context.replica_states.get(replica) in (None, ReplicaState.NON_EXISTENT)
+            ]
+            yield from self._replicas.handle(new, ReplicaState.NEW)
+
+    def _write(self, name: TopicPartition, assignment: ReplicaAssignment) -> Program[None]:
+        """Have the znode say what comes and goes; what an earlier reassignment has added in vain is deleted."""
+        context = self._context
+        current = context.assignment(name)
+        if current != assignment:
+            yield from self._set_assignment(name, assignment)
+            context.assign(name, assignment)
+            unneeded = [one for one in current.replicas if one not in assignment.replicas]
+            yield from self._stop(name, unneeded)
+        context.partitions_being_reassigned.add(name)
+
+    def _end(self, name: TopicPartition, assignment: ReplicaAssignment) -> Program[None]:
+        context = self._context
+        yield from self._replicas.handle([Replica(name, one) for one in assignment.adding], ReplicaState.ONLINE)
+        completed = ReplicaAssignment(assignment.target)
+        context.assign(name, completed)
+        yield from self._move_leader(name, completed)
+        yield from self._stop(name, assignment.removing)
+        context.assign(name, completed)
+        yield from self._set_assignment(name, completed)
+        context.partitions_being_reassigned.discard(name)
+        batch = self._environment.new_batch()
+        batch.update(context.brokers, [name])
+        batch.send()
+
+    def _is_complete(self, name: TopicPartition, assignment: ReplicaAssignment) -> Program[bool]:
+        if not assignment.is_being_reassigned:
+            return True
+        known = yield from self._zk.states([name])
+        return name in known and set(assignment.target) <= set(known[name].isr)
+
+    def _move_leader(self, name: TopicPartition, assignment: ReplicaAssignment) -> Program[None]:
+        known = self._context.leadership.get(name)
+        if known is not None and known.leader in assignment.replicas and self._context.is_online(known.leader, name):
+            yield from self._tell_new_epoch(name, assignment)
+        else:
+            elections = yield from self._partitions.handle([name], PartitionState.ONLINE, ElectionStrategy.REASSIGN)
+            problem = elections.get(name)
+            if isinstance(problem, errors.KafkaError):
+                self._environment.report(str(problem))
+
+    def _tell_new_epoch(self, name: TopicPartition, assignment: ReplicaAssignment) -> Program[None]:
+        """Raise the leader epoch, and tell all replicas of the assignment: who leads decides by it who may join."""
+        context = self._context
+        remaining = [name]
+        while remaining:
+            known = yield from self._zk.states([name])
+            state = known.get(name)
+            if state is None:
+                self._environment.report(f"{name} has no state in ZooKeeper: its reassignment waits")
+                return
+            if state.controller_epoch > context.epoch:
+                raise errors.ControllerMovedError(
+                    f"the state of {name} was written by controller epoch {state.controller_epoch}, after this one"
+                )
+            written, remaining = yield from self._zk.update_states({name: state.elected(state.leader, state.isr)})
+            if name in written:
+                context.leadership[name] = written[name]
+                batch = self._environment.new_batch()
+                batch.lead(assignment.origin, name, written[name], assignment, is_new=False)
+                batch.lead(assignment.adding, name, written[name], assignment, is_new=True)
+                batch.send()
+
+    def _stop(self, name: TopicPartition, brokers: Sequence[int]) -> Program[None]:
+        """Have brokers delete their replicas, which are forgotten at once: one that is away deletes it when it is back.
+
+        A broker that comes back is told of all that it has, and deletes what it is not told of.
+        """
+        states = self._context.replica_states
+        replicas = [one for one in (Replica(name, broker) for broker in brokers) if one in states]
+        for target in (
+            ReplicaState.OFFLINE,
+            ReplicaState.DELETION_STARTED,
+            ReplicaState.DELETION_SUCCESSFUL,
+            ReplicaState.NON_EXISTENT,
+        ):
+            yield from self._replicas.handle(replicas, target)
+
+    def _set_assignment(self, name: TopicPartition, assignment: ReplicaAssignment) -> Program[None]:
+        context = self._context
+        assignments = {**context.assignments[name.topic], name.partition: assignment}
+        yield from self._zk.set_topic(name.topic, context.topic_ids[name.topic], assignments)

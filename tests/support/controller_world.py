@@ -1,0 +1,546 @@
+"""Brokers in memory under a model of ZooKeeper, each of which may be controller: what a test drives step by step."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from barnabas import errors
+from barnabas.broker.instant import Instant
+from barnabas.broker.metadata.metadata_image import Endpoint
+from barnabas.broker.requester import Requester
+from barnabas.broker.zookeeper import znodes
+from barnabas.broker.zookeeper.controller import controller_apis
+from barnabas.broker.zookeeper.controller.controller_context import ReplicaAssignment
+from barnabas.broker.zookeeper.controller.controller_environment import ControllerSettings
+from barnabas.broker.zookeeper.controller.controller_znodes import CONTROLLER, CONTROLLER_EPOCH
+from barnabas.broker.zookeeper.controller.kafka_controller import KafkaController
+from barnabas.broker.zookeeper.controller.kafka_zk_client import topic_znode
+from barnabas.broker.zookeeper.operations import Create, Created, Delete, SetData
+from barnabas.protocol.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from barnabas.protocol.messages.alter_partition_request import (
+    AlterPartitionRequest,
+    BrokerState,
+    PartitionData,
+    TopicData,
+)
+from barnabas.protocol.messages.controlled_shutdown_request import ControlledShutdownRequest
+from barnabas.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
+from barnabas.protocol.messages.leader_and_isr_request import LeaderAndIsrRequest
+from barnabas.protocol.messages.leader_and_isr_response import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
+from barnabas.protocol.messages.stop_replica_request import StopReplicaRequest
+from barnabas.protocol.messages.stop_replica_response import StopReplicaPartitionError, StopReplicaResponse
+from barnabas.protocol.messages.update_metadata_request import UpdateMetadataRequest
+from barnabas.protocol.messages.update_metadata_response import UpdateMetadataResponse
+from barnabas.protocol.topic_partition import TopicPartition
+from tests.support.zookeeper_model import ModelZooKeeper
+
+#: Versions of the requests that brokers of 3.9 take.
+_ALTER_PARTITION_VERSION = 3
+
+
+@dataclass
+class HeldReplica:
+    """A replica as its broker knows it."""
+
+    topic_id: bytes
+    leader: int
+    leader_epoch: int
+    isr: list[int]
+    partition_epoch: int
+    replicas: list[int]
+    is_stopped: bool = False
+
+
+@dataclass
+class ModelBroker:
+    """What controllers tell a broker, and what it keeps on disk; by the rules of ReplicaManager of 3.9."""
+
+    id: int
+    world: ControllerWorld
+    broker_epoch: int = -1
+    controller_epoch: int = 0
+    replicas: dict[TopicPartition, HeldReplica] = field(default_factory=dict)
+    metadata: dict[TopicPartition, Any] = field(default_factory=dict)
+    topic_ids: dict[str, bytes] = field(default_factory=dict)
+    alive: set[int] = field(default_factory=set)
+    failing: set[TopicPartition] = field(default_factory=set)
+    received: list[Any] = field(default_factory=list)
+
+    def forget(self) -> None:
+        """Lose what is in memory only."""
+        self.controller_epoch, self.broker_epoch = 0, -1
+        self.metadata, self.alive = {}, set()
+        for held in self.replicas.values():
+            held.is_stopped, held.leader = True, -1
+
+    def take(self, request: Any) -> Any:
+        """Carry out a request of a controller."""
+        self.received.append(request)
+        if request.controller_epoch < self.controller_epoch:
+            return _response(request, errors.ControllerMovedError.code)
+        if 0 <= request.broker_epoch < self.broker_epoch:
+            return _response(request, errors.StaleBrokerEpochError.code)
+        self.controller_epoch = request.controller_epoch
+        return _TAKE[type(request)](self, request)
+
+    def _leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        topics = []
+        for topic in request.topic_states:
+            parts = []
+            for state in topic.partition_states:
+                name = TopicPartition(topic.topic_name, state.partition_index)
+                code = self._take_role(name, topic.topic_id, state)
+                parts.append(LeaderAndIsrPartitionError(partition_index=name.partition, error_code=code))
+            topics.append(LeaderAndIsrTopicError(topic_id=topic.topic_id, partition_errors=parts))
+        return LeaderAndIsrResponse(topics=topics)
+
+    def _take_role(self, name: TopicPartition, topic_id: bytes, state: Any) -> int:
+        if name in self.failing:
+            return errors.KafkaStorageError.code
+        held = self.replicas.get(name)
+        if held is not None and held.topic_id == topic_id and not held.is_stopped:
+            if state.leader_epoch < held.leader_epoch:
+                return errors.ControllerMovedError.code
+            if state.leader_epoch == held.leader_epoch:
+                return errors.NONE
+        self.replicas[name] = HeldReplica(
+            topic_id, state.leader, state.leader_epoch, state.isr, state.partition_epoch, state.replicas
+        )
+        if state.leader == self.id:
+            self.world.leads(name, topic_id, state.leader_epoch, self.id)
+        return errors.NONE
+
+    def _update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
+        self.alive = {found.id for found in request.live_brokers}
+        for topic in request.topic_states:
+            for state in topic.partition_states:
+                name = TopicPartition(topic.topic_name, state.partition_index)
+                if state.leader == -2:
+                    self.metadata.pop(name, None)
+                    self.topic_ids.pop(topic.topic_name, None)
+                else:
+                    self.metadata[name] = state
+                    self.topic_ids[topic.topic_name] = topic.topic_id
+        return UpdateMetadataResponse()
+
+    def _stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        parts = []
+        for topic in request.topic_states:
+            for state in topic.partition_states:
+                name = TopicPartition(topic.topic_name, state.partition_index)
+                held, code = self.replicas.get(name), errors.NONE
+                if held is not None and 0 <= state.leader_epoch < held.leader_epoch:
+                    code = errors.FencedLeaderEpochError.code
+                elif held is not None and name in self.failing:
+                    code = errors.KafkaStorageError.code
+                elif held is not None and state.delete_partition:
+                    del self.replicas[name]
+                elif held is not None:
+                    held.is_stopped, held.leader = True, -1
+                parts.append(StopReplicaPartitionError(*name, code))
+        return StopReplicaResponse(partition_errors=parts)
+
+    @property
+    def led(self) -> list[TopicPartition]:
+        """The partitions that it believes to lead."""
+        return sorted(name for name, held in self.replicas.items() if held.leader == self.id and not held.is_stopped)
+
+
+def _response(request: Any, code: int) -> Any:
+    kinds = {
+        LeaderAndIsrRequest: LeaderAndIsrResponse,
+        UpdateMetadataRequest: UpdateMetadataResponse,
+        StopReplicaRequest: StopReplicaResponse,
+    }
+    return kinds[type(request)](error_code=code)
+
+
+_TAKE: dict[type, Callable[[ModelBroker, Any], Any]] = {
+    LeaderAndIsrRequest: ModelBroker._leader_and_isr,
+    UpdateMetadataRequest: ModelBroker._update_metadata,
+    StopReplicaRequest: ModelBroker._stop_replica,
+}
+
+
+class Way:
+    """The way of one requester to its broker: a request is sent, taken and answered in three steps."""
+
+    def __init__(self, world: ControllerWorld, requester: Requester) -> None:
+        self.world = world
+        self.requester = requester
+        self.in_flight: Any = None
+        self.response: Any = None
+        self.is_closed = False
+
+    def step(self) -> bool:
+        """Send the next request, or take in the response to the last one; False if there is neither."""
+        now = self.world.instant
+        if self.response is not None:
+            response, self.response = self.response, None
+            self.requester.receive(response, now)
+            return True
+        if self.in_flight is not None or self.is_closed:
+            return False
+        self.in_flight = self.requester.next_request(now.now)
+        return self.in_flight is not None
+
+    def lose(self) -> None:
+        """Lose the connection: what is in flight has been taken, or not."""
+        if self.in_flight is not None or self.response is not None:
+            self.in_flight = self.response = None
+            self.requester.disconnected(self.world.instant.now)
+
+    def arrive(self) -> bool:
+        """Have the broker take what is in flight; False if nothing is."""
+        if self.in_flight is None:
+            return False
+        (node, request), self.in_flight = self.in_flight, None
+        host = self.world.members.get(node.id)
+        if host is None or not host.is_running or host.port != node.port:
+            if not self.is_closed:
+                self.requester.disconnected(self.world.instant.now)
+            return False
+        if host.is_paused:
+            self.in_flight = node, request
+            return False
+        response = host.broker.take(request)
+        self.response = None if self.is_closed else response
+        return True
+
+
+class Member:
+    """A process: its session with ZooKeeper, its broker, and its part in the election."""
+
+    def __init__(self, world: ControllerWorld, number: int) -> None:
+        self.world = world
+        self.id = number
+        self.broker = ModelBroker(number, world)
+        self.is_running = self.is_paused = False
+        self.port = 0
+
+    def start(self) -> None:
+        """Begin to run, in another session."""
+        self.world.last_port += 1
+        self.port, self.is_running, self.is_paused = self.world.last_port, True, False
+        self.ways: dict[object, Way] = {}
+        self.session = self.world.zookeeper.session()
+        self.is_registered_in = 0
+        settings = ControllerSettings(
+            self.id,
+            "PLAINTEXT",
+            lambda: self.world.allows_unclean,
+            rebalances=self.world.rebalances,
+            imbalance_percentage=self.world.imbalance_percentage,
+            imbalance_interval=1.0,
+        )
+        self.controller = KafkaController(
+            settings, self.session, self, self.world.random, self.world.reports.append, lambda: 0
+        )
+        self.broker.forget()
+        self.session.start(self)
+
+    def kill(self) -> None:
+        """End at once; the session stays until it expires."""
+        self.is_running = False
+        self.session.waiting.clear()
+        for way in self.ways.values():
+            way.is_closed = True
+        self.world.in_network += self.ways.values()
+
+    # -- SessionListener ---------------------------------------------------------------------------------------------
+
+    def connected(self, session_id: int) -> None:
+        self.controller.connected(session_id)
+        if self.is_registered_in != session_id:
+            self._register()
+
+    def _register(self) -> None:
+        here = {"PLAINTEXT": Endpoint("host", self.port)}
+        path, session_id = f"{znodes.BROKER_IDS}/{self.id}", self.session.id
+        self.session.submit(
+            Create(path, znodes.encode_broker(here, None, 0), ephemeral=True),
+            lambda result: self._registered(session_id, result),
+        )
+
+    def _registered(self, session_id: int, result: Any) -> None:
+        if isinstance(result, Created):
+            self.is_registered_in, self.broker.broker_epoch = session_id, result.created
+            # no controller tells it what has gone while it was not registered.
+            self.broker.metadata.clear()
+            self.controller.registered()
+
+    def disconnected(self) -> None:
+        self.controller.disconnected()
+
+    def changed(self, path: str) -> None:
+        self.controller.changed(path)
+
+    # -- OpenChannels ------------------------------------------------------------------------------------------------
+
+    def open_to_broker(self, key: object, requester: Requester, name: str) -> None:
+        self.ways[key] = Way(self.world, requester)
+
+    def close(self, key: object) -> None:
+        way = self.ways.pop(key)
+        way.is_closed = True
+        if self.controller.active is None:
+            # What a controller has sent arrives although it is one no more.
+            self.world.in_network.append(way)
+
+    def wake(self, key: object) -> None:
+        assert key in self.ways
+
+    # -- steps -------------------------------------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """Take in one answer or event of ZooKeeper."""
+        return self.is_running and not self.is_paused and self.session.deliver_one()
+
+
+class ControllerWorld:
+    """All of it. `reports` has what controllers report."""
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        seed: int = 0,
+        rebalances: bool = False,
+        zookeeper: ModelZooKeeper | None = None,
+    ) -> None:
+        self.random = random.Random(seed)
+        self.rebalances = rebalances
+        self.allows_unclean = False
+        self.imbalance_percentage = 10
+        self.now = 100.0
+        self.last_port = 9000
+        self.reports: list[str] = []
+        self.in_network: list[Way] = []
+        self.leaders: dict[tuple[TopicPartition, bytes, int], int] = {}
+        self.zookeeper = zookeeper or ModelZooKeeper()
+        for path in (*znodes.PERSISTENT, *(f"{znodes.CONFIG}/{kind}" for kind in znodes.CONFIG_TYPES)):
+            if path not in self.zookeeper.nodes:
+                self.zookeeper.put(path)
+        self.members = {number: Member(self, number) for number in range(1, brokers + 1)}
+
+    @property
+    def instant(self) -> Instant:
+        """The time."""
+        return Instant(self.now, int(self.now * 1000))
+
+    def start(self, *numbers: int) -> ControllerWorld:
+        """Start members, and let all settle."""
+        for number in numbers or self.members:
+            self.members[number].start()
+        return self.settle()
+
+    @property
+    def running(self) -> list[Member]:
+        """The members that run."""
+        return [member for member in self.members.values() if member.is_running]
+
+    @property
+    def controllers(self) -> list[Member]:
+        """The members that believe to be controller."""
+        return [member for member in self.running if member.controller.active is not None]
+
+    @property
+    def controller(self) -> Member:
+        """The only controller."""
+        (found,) = self.controllers
+        return found
+
+    def leads(self, name: TopicPartition, topic_id: bytes, epoch: int, broker: int) -> None:
+        """Take note of a leader: there is one for each epoch."""
+        known = self.leaders.setdefault((name, topic_id, epoch), broker)
+        assert known == broker, f"{name} is led by {known} and by {broker} in epoch {epoch}"
+
+    # -- steps -------------------------------------------------------------------------------------------------------
+
+    def steps(self) -> list[Callable[[], bool]]:
+        """All that may happen next."""
+        found: list[Callable[[], bool]] = []
+        for member in self.running:
+            found.append(member.step)
+            if not member.is_paused:
+                found += [way.step for way in member.ways.values()]
+            found += [way.arrive for way in member.ways.values()]
+        self.in_network = [way for way in self.in_network if way.in_flight is not None]
+        found += [way.arrive for way in self.in_network]
+        return found
+
+    def settle(self) -> ControllerWorld:
+        """Let happen all that may, until nothing does any more."""
+        for _ in range(200):
+            while sum(step() for step in self.steps()):
+                pass
+            self.now += 0.2
+            self.tick()
+            if not any(step() for step in self.steps()):
+                return self
+        raise AssertionError(f"it does not settle: {self.reports[-5:]}")
+
+    def tick(self) -> None:
+        """Give controllers their time."""
+        for member in self.running:
+            if not member.is_paused and member.controller.next_deadline() <= self.now:
+                member.controller.tick(self.instant)
+
+    def kill(self, number: int, *, settles: bool = True) -> None:
+        """End a member, and its session with it."""
+        member = self.members[number]
+        member.kill()
+        self.zookeeper.end(member.session.id)
+        if settles:
+            self.settle()
+
+    # -- what clients and brokers ask --------------------------------------------------------------------------------
+
+    def ask(self, request: Any, version: int = 0) -> list[Any]:
+        """Ask the controller; returns where its response will be."""
+        responses: list[Any] = []
+        active = self.controllers[-1].controller.active if self.controllers else None
+        operation = controller_apis.handle(active, request, version)
+        if operation.done:
+            responses.append(operation.result)
+        else:
+            operation._respond = responses.append
+        return responses
+
+    def answer(self, request: Any, version: int = 0) -> Any:
+        """Ask the controller, and return its response."""
+        responses = self.ask(request, version)
+        self.settle()
+        return responses[0]
+
+    def write(self, *operations: Any) -> None:
+        """Write to ZooKeeper as a tool does."""
+        for operation in operations:
+            self.zookeeper._must(operation)
+
+    def create(self, topic: str, *replicas: list[int], **configs: str) -> None:
+        """Make a topic as a tool does."""
+        topic_id = self.random.randbytes(16)
+        assigned = {index: ReplicaAssignment(tuple(members)) for index, members in enumerate(replicas)}
+        settings = znodes.encode_config({name.replace("_", "."): value for name, value in configs.items()})
+        self.zookeeper.put(f"{znodes.CONFIG}/topics/{topic}", settings)
+        self.write(Create(znodes.topic_path(topic), znodes.encode_topic(topic_znode(topic_id, assigned))))
+
+    def enlarge(self, topic: str, *replicas: list[int]) -> None:
+        """Add partitions to a topic as a tool does."""
+        known = self.topic(topic)
+        more = {len(known.replicas) + index: tuple(members) for index, members in enumerate(replicas)}
+        data = znodes.encode_topic(known._replace(replicas={**known.replicas, **more}))
+        self.write(SetData(znodes.topic_path(topic), data))
+
+    def delete(self, topic: str) -> None:
+        """Wish for a topic's end."""
+        self.write(Create(f"{znodes.DELETE_TOPICS}/{topic}"))
+
+    def reassign(self, topic: str, wanted: dict[int, list[int] | None]) -> list[Any]:
+        """Ask for other replicas."""
+        parts = [ReassignablePartition(partition_index=index, replicas=members) for index, members in wanted.items()]
+        request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=topic, partitions=parts)])
+        return self.ask(request)
+
+    def elect(self, topic: str, *indexes: int, unclean: bool = False) -> list[Any]:
+        """Ask for an election."""
+        names = [TopicPartitions(topic=topic, partitions=list(indexes))]
+        return self.ask(ElectLeadersRequest(election_type=int(unclean), topic_partitions=names), 2)
+
+    def shut_down(self, number: int) -> list[Any]:
+        """Ask for a controlled shutdown."""
+        epoch = self.members[number].broker.broker_epoch
+        return self.ask(ControlledShutdownRequest(broker_id=number, broker_epoch=epoch), 3)
+
+    def propose(self, number: int, name: TopicPartition, isr: Iterable[int]) -> list[Any]:
+        """Have a broker propose an ISR for a partition that it leads, by what it knows."""
+        broker = self.members[number].broker
+        held = broker.replicas[name]
+        known = broker.metadata.get(name)
+        version = held.partition_epoch
+        if known is not None and known.leader_epoch == held.leader_epoch:
+            version = max(version, known.zk_version)
+        part = PartitionData(
+            partition_index=name.partition,
+            leader_epoch=held.leader_epoch,
+            new_isr_with_epochs=[BrokerState(broker_id=one) for one in isr],
+            partition_epoch=version,
+        )
+        topic = TopicData(topic_id=held.topic_id, partitions=[part])
+        request = AlterPartitionRequest(broker_id=number, broker_epoch=broker.broker_epoch, topics=[topic])
+        active = self.controllers[-1].controller.active if self.controllers else None
+        operation = controller_apis.handle(active, request, _ALTER_PARTITION_VERSION)
+        responses: list[Any] = []
+
+        def answered(response: Any) -> None:
+            responses.append(response)
+            for found in [found for topic in response.topics for found in topic.partitions]:
+                if not found.error_code and found.leader_epoch == held.leader_epoch:
+                    held.partition_epoch = max(held.partition_epoch, found.partition_epoch)
+                    held.isr = found.isr
+
+        if operation.done:
+            answered(operation.result)
+        else:
+            operation._respond = answered
+        return responses
+
+    def join_isrs(self) -> None:
+        """Have leaders take all replicas that are alive into their ISRs."""
+        for member in self.running:
+            for name in member.broker.led:
+                held = member.broker.replicas[name]
+                isr = [
+                    one
+                    for one in held.replicas
+                    if self.members[one].is_running
+                    and (other := self.members[one].broker.replicas.get(name)) is not None
+                    and other.leader_epoch == held.leader_epoch
+                    and not other.is_stopped
+                ]
+                known = member.broker.metadata.get(name)
+                if set(isr) != set(held.isr if known is None else known.isr):
+                    self.propose(member.id, name, isr)
+
+    # -- what stands in ZooKeeper ------------------------------------------------------------------------------------
+
+    def data(self, path: str) -> bytes | None:
+        """What a znode holds; None for a missing one."""
+        found = self.zookeeper.nodes.get(path)
+        return None if found is None else found.data
+
+    def topic(self, topic: str) -> znodes.TopicZnode:
+        """The assignment of a topic."""
+        return znodes.decode_topic(topic, self.data(znodes.topic_path(topic)))
+
+    def state(self, topic: str, index: int = 0) -> znodes.PartitionState:
+        """The state of a partition."""
+        path = znodes.state_path(topic, index)
+        return znodes.decode_state(path, self.data(path))
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics."""
+        return sorted(self.zookeeper.nodes[znodes.TOPICS].children)
+
+    @property
+    def epoch(self) -> int:
+        """The controller epoch."""
+        return int(self.data(CONTROLLER_EPOCH) or b"0")
+
+    def depose(self) -> None:
+        """Delete `/controller`, as operators do who want another one."""
+        if CONTROLLER in self.zookeeper.nodes:
+            self.write(Delete(CONTROLLER))
