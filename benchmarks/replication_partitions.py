@@ -33,7 +33,7 @@ class Measured:
             asked = time.process_time()
             assert request is not None
             pair.client.request(request, 18)
-            # The append itself costs the same whatever the number of partitions.
+            # The append itself costs the same with any number of partitions.
             pair.produce() if record else pair.leader.broker.advance(0.5)
             answered = time.process_time()
             pair.answer()

@@ -37,7 +37,7 @@ _STREAM, _TLS, _SESSIONS = 1, 2, 4
 _MOST_FRAMES = 8
 _PASSWORD = "pa55word-of-alice"
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-#: An input that lets somebody in holds one of these: the password, or claims that were signed.
+#: An input that logs in holds one of these: the password, or claims that were signed.
 _END_OF_TIME = 1 << 33
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from barnabas.broker.purgatory import Purgatory
     from barnabas.broker.replication.replica import Replica
 
-#: So many quiet partitions are looked at with each Fetch in turn: nobody tells when retention moves the start of a log.
+#: So many quiet partitions are looked at with each Fetch in turn: retention moves the start of a log without notice.
 LOOKED_AT = 16
 
 

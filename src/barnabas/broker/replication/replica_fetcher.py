@@ -37,7 +37,7 @@ _OUT_OF_RANGE = errors.OffsetOutOfRangeError.code
 
 #: A partition that is throttled is left out for so long, in seconds, before the quota is looked at again.
 _THROTTLED_FOR = 0.1
-#: So many partitions are looked at with each Fetch in turn: nobody tells when retention moves the start of a log.
+#: So many partitions are looked at with each Fetch in turn: retention moves the start of a log without notice.
 LOOKED_AT = 16
 
 

@@ -30,7 +30,7 @@ class _Rule(NamedTuple):
 
     def apply(self, name: str) -> str | None:
         """Return the new name; None where the rule does not match."""
-        # Whoever has a certificate chose the name: what cannot match must not make `re` try all ways that there are.
+        # The owner of a certificate chose the name: what cannot match must not make `re` try all ways that there are.
         if not _may_match(self.pattern.pattern, name) or self.pattern.fullmatch(name) is None:
             return None
         # As Java's replaceAll: of an unanchored pattern more than one part may be replaced.
