@@ -19,7 +19,7 @@ class IdleExpiryManager:
         self._last_used[node_id] = now
 
     def forget(self, node_id: int) -> bool:
-        """Return the connection is over; False if there was none."""
+        """Forget a connection that is over; return False if there was none."""
         return self._last_used.pop(node_id, None) is not None
 
     def idle(self, now: float, is_busy: Callable[[int], object]) -> list[int]:

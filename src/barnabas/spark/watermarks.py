@@ -40,5 +40,5 @@ def for_bounded_out_of_orderness(seconds: float) -> WatermarkStrategy:
 
 
 def for_monotonous_timestamps() -> WatermarkStrategy:
-    """Return times rise from row to row, over all partitions."""
+    """Return the strategy for times that rise from row to row, over all partitions."""
     return WatermarkStrategy(0)

@@ -147,7 +147,7 @@ def current_record(group_id: str, member: ConsumerGroupMember) -> Record:
 
 
 def current_tombstone(group_id: str, member_id: str) -> Record:
-    """Return a member has nothing any more."""
+    """Return the tombstone of a member that has no assignment any more."""
     return _record(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None)
 
 

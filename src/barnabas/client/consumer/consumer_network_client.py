@@ -60,7 +60,7 @@ class RequestFutureCompletionHandler:
 
 
 def _as_lost_connection(error: KafkaError) -> KafkaError:
-    """Return an answer that makes no sense has ended its connection; callers get over that as over any other end."""
+    """Turn an answer that makes no sense into the end of its connection, which callers get over like any other."""
     if not isinstance(error, ProtocolError):
         return error
     lost = DisconnectError(f"the connection was ended because an answer cannot be read: {error}")
@@ -240,7 +240,7 @@ class ConsumerNetworkClient:
         return bool(self._unsent or self._pending_completion or self.client.in_flight_request_count())
 
     def pending_request_count(self, node: Node) -> int:
-        """Return requests of a node that are queued or on their way."""
+        """Count the requests of a node that are queued or in flight."""
         return len(self._unsent.get(node.id, ())) + self.client.in_flight_request_count(node.id)
 
     def is_unavailable(self, node: Node, now: float) -> bool:

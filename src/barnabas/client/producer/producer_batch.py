@@ -176,13 +176,13 @@ class ProducerBatch(AppendableBatch):
         return self.attempts != self._attempts_when_leader_last_changed
 
     def complete(self, base_offset: int, log_append_time: int) -> bool:
-        """Return the broker has stored the batch; False when it had ended before (it expired while in flight)."""
+        """Note that the broker has stored the batch; return False when it had ended before (it expired in flight)."""
         return self._done(FinalState.SUCCEEDED, base_offset, log_append_time, None, None)
 
     def complete_exceptionally(self, error: KafkaError, record_errors: dict[int, KafkaError] | None = None) -> bool:
-        """Return the batch has failed; `record_errors` are those of single records, by their place.
+        """Note that the batch has failed; return False when it had ended before.
 
-        False if it had ended.
+        `record_errors` are those of single records, by their place.
         """
         return self._done(FinalState.FAILED, -1, -1, error, record_errors)
 

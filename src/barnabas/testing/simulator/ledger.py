@@ -114,7 +114,7 @@ class Ledger:
     def sending(
         self, value: bytes, origin: str, number: int, partition: TopicPartition, transaction: Transaction | None = None
     ) -> Sent:
-        """Return a record is about to be sent."""
+        """Note a record that is about to be sent."""
         sent = Sent(value, origin, number, partition, transaction, self.world.now)
         self.sent[value] = sent
         if transaction is not None:

@@ -21,7 +21,7 @@ class RoundRobinAssignor(PartitionCountAssignor):
     def assign_partitions(
         self, partitions_per_topic: Mapping[str, int], subscriptions: Mapping[str, Subscription]
     ) -> dict[str, list[TopicPartition]]:
-        """Return the turn goes on from topic to topic."""
+        """Deal partitions to the members in turn; the turn goes on from topic to topic."""
         dealt: dict[str, list[TopicPartition]] = {member: [] for member in subscriptions}
         members = sorted_members(subscriptions)
         turn = 0
