@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from barnabas import errors
+from barnabas import anatomy, errors
 from barnabas.broker.log.append_origin import CLIENT
 from barnabas.broker.log.plain_append import append_plain
 from barnabas.broker.metadata.partition_registration import NO_LEADER
@@ -259,6 +259,8 @@ class Partition:
 
     def _note_growth(self) -> None:
         self._uncommitted.append((self.log.log_end_offset, self.appended))
+        if anatomy.active is not None:
+            self.log.tell_offsets(anatomy.active)
         self._mark(self.log_end)
         if self.in_sync is not None:
             self.in_sync.on_lag()

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from barnabas import anatomy
 from barnabas.network.api_versions import ApiVersions
 from barnabas.network.cluster_connection_states import ClusterConnectionStates
 from barnabas.network.connection_log import ConnectionLog
@@ -79,6 +80,8 @@ class BrokerConnections:
             self.states.ready(node_id)
             self.last_failure = ""
             self._log.ready(node_id, now)
+            if anatomy.active is not None:
+                anatomy.active.record(anatomy.events.NodeConnected(self._client_id, node_id))
         return True
 
     def on_used(self, node_id: int, now: float) -> None:
@@ -142,3 +145,5 @@ class BrokerConnections:
         self._nodes.pop(node_id, None)
         if self._idle_expiry.forget(node_id):
             self._metrics.on_closed(now)
+            if anatomy.active is not None:
+                anatomy.active.record(anatomy.events.NodeDisconnected(self._client_id, node_id))

@@ -15,6 +15,8 @@ _client_id: ContextVar[str] = ContextVar("barnabas_client_id", default="")
 
 #: Called by what drives a client, before anything else: from then on this thread, or this task, logs for that client.
 enter_client = _client_id.set
+#: The client that this thread, or this task, works for; empty outside of clients.
+current_client = _client_id.get
 
 
 class _ClientLogger(_Adapter):

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from barnabas import anatomy
 from barnabas.errors import (
     AuthenticationError,
     DisconnectError,
@@ -236,10 +237,20 @@ class NetworkClient:
             self._abort(request, is_internal, _as_kafka_error(request, error), now)
         else:
             self.in_flight_requests.add(InFlightRequest(request, version, is_internal, now))
+            if anatomy.active is not None:
+                self._tell_in_flight(anatomy.active, request, sum(map(len, parts)))
             self._connections.on_used(request.destination, now)
             self.metrics.on_sent(request.destination, sum(map(len, parts)), now)
             self.selector.send(request.destination, parts, expect_response=request.expect_response)
         self._is_torn = was_torn
+
+    def _tell_in_flight(self, recorder: anatomy.Recorder, request: ClientRequest, size: int) -> None:
+        api, correlation = ApiKey(request.api_key).name, request.correlation_id
+        recorder.record(anatomy.events.RequestInFlight(self.client_id, request.destination, api, correlation, size))
+
+    def _tell_answered(self, recorder: anatomy.Recorder, request: ClientRequest, error: str = "") -> None:
+        api, correlation = ApiKey(request.api_key).name, request.correlation_id
+        recorder.record(anatomy.events.RequestAnswered(self.client_id, request.destination, api, correlation, error))
 
     def _abort(self, request: ClientRequest, is_internal: bool, error: KafkaError, now: float) -> None:
         log.debug("%s: %r cannot be sent to node %s: %s", self.client_id, request, request.destination, error)
@@ -336,6 +347,8 @@ class NetworkClient:
             last = self.in_flight_requests.last_sent(node_id)
             if not last.request.expect_response:
                 self.in_flight_requests.complete_last_sent(node_id)
+                if anatomy.active is not None:
+                    self._tell_answered(anatomy.active, last.request)
                 result.answer(last, None)
 
     def _handle_completed_receives(self, result: PollResult) -> None:
@@ -347,6 +360,8 @@ class NetworkClient:
                 continue
             in_flight = self.in_flight_requests.complete_next(node_id)
             request = in_flight.request
+            if anatomy.active is not None:
+                self._tell_answered(anatomy.active, request)
             try:
                 message = self._decode(in_flight, frame)
             except (ProtocolError, UnsupportedVersionError) as error:
@@ -411,6 +426,8 @@ class NetworkClient:
         authentication_error: AuthenticationError | None = None,
     ) -> None:
         for in_flight in self.in_flight_requests.clear_all(node_id):
+            if anatomy.active is not None:
+                self._tell_answered(anatomy.active, in_flight.request, reason)
             if in_flight.is_internal:
                 self._fail_internal(in_flight.request, None, result.now)
             else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING
 
-from barnabas import errors
+from barnabas import anatomy, errors
 from barnabas.broker.groups.classic_group_member import ClassicGroupMember
 from barnabas.broker.groups.group import CLASSIC, CONSUMER_PROTOCOL_TYPE, Group
 from barnabas.protocol.messages.join_group_response import JoinGroupResponse
@@ -105,6 +105,9 @@ class ClassicGroup(Group):
         self.previous_state = self.state
         self.state = state
         self.state_timestamp_ms = now_ms
+        if anatomy.active is not None:
+            told = anatomy.events.GroupState(self.group_id, state, self.generation_id, len(self.members))
+            anatomy.active.record(told)
 
     @property
     def can_rebalance(self) -> bool:
@@ -167,6 +170,9 @@ class ClassicGroup(Group):
         self.members[member.member_id] = member
         self._count_protocols(member, 1)
         self.pending_members.pop(member.member_id, None)
+        if anatomy.active is not None:
+            names = self.group_id, member.member_id, member.client_id
+            anatomy.active.record(anatomy.events.GroupMemberJoined(*names))
 
     def remove(self, member_id: str) -> None:
         """Put a member, or a pending one, out; if it led, the one that has been there longest leads.
@@ -175,6 +181,8 @@ class ClassicGroup(Group):
         """
         member = self.members.pop(member_id, None)
         if member is not None:
+            if anatomy.active is not None:
+                anatomy.active.record(anatomy.events.GroupMemberLeft(self.group_id, member_id))
             self._count_protocols(member, -1)
             if member.group_instance_id is not None:
                 del self._static_members[member.group_instance_id]

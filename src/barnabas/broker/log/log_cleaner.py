@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from barnabas import anatomy
 from barnabas.broker.log.log_cleaner_manager import LogCleanerManager
 from barnabas.errors import KafkaError
 
@@ -149,6 +150,9 @@ class LogCleaner:
             self.manager.done(log, stats.end_offset)
         except OSError as error:
             self.manager.failed(log, error, now_ms)
+        if anatomy.active is not None:
+            names = *log.topic_partition, stats.end_offset, stats.bytes_before, stats.bytes_after, stats.keys
+            anatomy.active.record(anatomy.events.LogCleaned(*names))
         from logging import getLogger
 
         getLogger(__name__).info(

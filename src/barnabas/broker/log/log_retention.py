@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from barnabas import anatomy
 from barnabas.broker.log.log_health import CLEANING
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ def _delete_segments(log: UnifiedLog, segments: list[LogSegment], reason: str) -
     following = local.segments.higher(segments[-1].base_offset)
     if following is not None:
         log.increment_log_start_offset(following.base_offset, f"segments are deleted, for {reason}")
+    if anatomy.active is not None:
+        names = *log.topic_partition, log.log_start_offset, len(segments), reason
+        anatomy.active.record(anatomy.events.SegmentsDeleted(*names))
     snapshots = log.producer_state.mark_snapshots_for_deletion([segment.base_offset for segment in segments])
     return snapshots + local.remove_segments(segments)
 

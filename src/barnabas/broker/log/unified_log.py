@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from barnabas import anatomy
 from barnabas.broker.log.append_origin import CLIENT, REPLICATION
 from barnabas.broker.log.fetch_data_info import FetchDataInfo
 from barnabas.broker.log.leader_epoch_file_cache import SyncWithEpochs
@@ -148,7 +149,15 @@ class UnifiedLog:
             assert self.log_start_offset <= offset
         self.high_watermark = offset
         self.producer_state.on_high_watermark_updated(offset)
+        if anatomy.active is not None:
+            self.tell_offsets(anatomy.active)
         return offset
+
+    def tell_offsets(self, recorder: anatomy.Recorder) -> None:
+        """Tell where the log stands."""
+        active, local = self.local_log.segments.active, self.local_log
+        offsets = self.log_start_offset, self.last_stable_offset, self.high_watermark, local.log_end_offset
+        recorder.record(anatomy.events.LogMoved(*self.topic_partition, *offsets, active.base_offset, active.size))
 
     def update_config(self, config: LogConfig) -> None:
         """Use other settings from now on."""
@@ -303,6 +312,8 @@ class UnifiedLog:
         segment = self.local_log.roll()
         self.producer_state.map_end_offset = segment.base_offset
         self.producer_state.take_snapshot(sync=False)
+        if anatomy.active is not None:
+            anatomy.active.record(anatomy.events.SegmentRolled(*self.topic_partition, segment.base_offset))
         if self.on_roll is not None:
             self.on_roll(self)
         return segment

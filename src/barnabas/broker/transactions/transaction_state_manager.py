@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from barnabas import errors
+from barnabas import anatomy, errors
 from barnabas.broker.coordinator.coordinator_errors import translated
 from barnabas.broker.coordinator.coordinator_log import CoordinatorLog
 from barnabas.broker.coordinator.draft import Draft
@@ -13,7 +13,7 @@ from barnabas.broker.coordinator.partition_storage import StoredRecord
 from barnabas.broker.instant import Instant
 from barnabas.broker.transactions.transaction_log import decode_key, decode_value, encode_key, encode_value
 from barnabas.broker.transactions.transaction_metadata import TransactionMetadata
-from barnabas.broker.transactions.transaction_state import ONGOING
+from barnabas.broker.transactions.transaction_state import NAMES, ONGOING
 
 #: Any client can invent transactional ids, and each is kept for transactional.id.expiration.ms. So many take some
 #: hundred megabytes.
@@ -98,6 +98,9 @@ class TransactionStateManager:
         if transactional_id not in self.by_id:
             self._by_partition.setdefault(self.partition_of(transactional_id), {})[transactional_id] = None
         self.by_id[transactional_id] = metadata
+        if anatomy.active is not None:
+            names = transactional_id, NAMES[metadata.state], metadata.producer_id, metadata.producer_epoch
+            anatomy.active.record(anatomy.events.TransactionState(*names, len(metadata.partitions)))
         if metadata.state == ONGOING:
             self.ongoing[transactional_id] = None
         else:

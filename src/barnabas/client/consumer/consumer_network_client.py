@@ -9,9 +9,11 @@ from math import inf
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from barnabas import anatomy
 from barnabas.client.consumer.request_future import RequestFuture
 from barnabas.errors import DisconnectError, KafkaError, KafkaTimeoutError, ProtocolError, WakeupError
 from barnabas.network.sampled_stat import DEFAULT, MetricConfig, Statistic
+from barnabas.protocol.api import ApiKey
 
 if TYPE_CHECKING:
     from barnabas.network.client_request import ClientRequest, ClientResponse, Request
@@ -26,7 +28,7 @@ class RequestFutureCompletionHandler:
     the middle of the `NetworkClient`'s work.
     """
 
-    __slots__ = ("_error", "_latencies", "_pending_completion", "_response", "future")
+    __slots__ = ("_error", "_latencies", "_pending_completion", "_response", "correlation_id", "future")
 
     def __init__(
         self, pending_completion: deque[RequestFutureCompletionHandler], latencies: Mapping[int, Statistic]
@@ -35,6 +37,7 @@ class RequestFutureCompletionHandler:
         self.future: RequestFuture[ClientResponse] = RequestFuture()
         self._pending_completion = pending_completion
         self._response: ClientResponse | None = None
+        self.correlation_id = -1
         self._error: KafkaError | None = None
 
     def on_complete(self, response: ClientResponse) -> None:
@@ -142,6 +145,10 @@ class ConsumerNetworkClient:
         self._nodes[node.id] = node
         self._outstanding.add(handler)
         self._unsent.setdefault(node.id, deque()).append((request, handler))
+        if anatomy.active is not None:
+            handler.correlation_id = request.correlation_id
+            names = self.client.client_id, node.id, ApiKey(request.api_key).name, request.correlation_id
+            anatomy.active.record(anatomy.events.RequestUnsent(*names))
         return handler.future
 
     def poll(
@@ -215,6 +222,9 @@ class ConsumerNetworkClient:
         has_news = bool(pending)
         while pending:
             handler = pending.popleft()
+            if anatomy.active is not None:
+                completed = anatomy.events.RequestCompleted(self.client.client_id, handler.correlation_id)
+                anatomy.active.record(completed)
             handler.fire_completion()
             self._outstanding.discard(handler)
         return has_news

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
+from barnabas import anatomy
 from barnabas.client.client_utils import metric_config
 from barnabas.client.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
 from barnabas.client.consumer.commit_calls import CommitCalls
@@ -168,10 +169,17 @@ class ConsumerPolling:
         self._take_back_undelivered()
         now = self._clock()
         self._metrics.poll_began(now)
+        found: Any = None
+        if anatomy.active is not None:
+            anatomy.active.record(anatomy.events.PollEntered(self._client.client.client_id))
         try:
-            return (yield from self._poll_until(now + timeout, now, collect))
+            found = yield from self._poll_until(now + timeout, now, collect)
+            return found
         finally:
             self._metrics.on_poll_end(self._clock())
+            if anatomy.active is not None:
+                records = int(found) if isinstance(found, bool) else len(found or ())
+                anatomy.active.record(anatomy.events.PollLeft(self._client.client.client_id, records))
 
     def begin_anew(self, *, is_outermost: bool) -> None:
         """Drop what is on its way, after an exception that may have come between two changes of the positions.

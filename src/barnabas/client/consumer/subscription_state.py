@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
+from barnabas import anatomy
 from barnabas.client.consumer.offsets import (
     EpochEndOffset,
     FetchPosition,
@@ -22,6 +23,7 @@ from barnabas.client.consumer.topic_partition_state import (
     TopicPartitionState,
 )
 from barnabas.errors import IllegalStateError, NoOffsetForPartitionError
+from barnabas.network.log_context import current_client
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -175,6 +177,9 @@ class SubscriptionState:
         if not self.has_auto_assigned_partitions:
             raise IllegalStateError("The group cannot assign partitions: they were assigned by hand")
         self._set_assignment(partitions)
+        if anatomy.active is not None:
+            assigned = ",".join(map(str, self._assignment))
+            anatomy.active.record(anatomy.events.MemberAssigned(current_client(), assigned))
 
     def check_assignment_matched_subscription(self, partitions: Iterable[TopicPartition]) -> bool:
         """Whether all partitions are of topics that are (still) subscribed to."""

@@ -21,3 +21,4 @@ class AccumulatorSettings(NamedTuple):
     adaptive_partitioning: bool = True
     availability_timeout: float = 0.0
     compresses: bool = False
+    client_id: str = ""

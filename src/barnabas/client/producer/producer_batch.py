@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from barnabas import anatomy
 from barnabas.client.producer.append import AppendableBatch, DeliveryCallbacks
 from barnabas.client.producer.produce_request_result import ProduceRequestResult
 from barnabas.errors import IllegalStateError, KafkaError, RecordBatchTooLargeError
@@ -205,6 +206,10 @@ class ProducerBatch(AppendableBatch):
                 raise IllegalStateError(f"{self!r} has succeeded and cannot become {state.value}")
             return False
         self.final_state = state
+        if anatomy.active is not None:
+            name = "" if error is None else error.name
+            number = anatomy.active.forget(self)
+            anatomy.active.record(anatomy.events.BatchEnded(number, state.value, base_offset, name))
         try:
             self.request_result.set(base_offset, log_append_time, error, record_errors)
             callbacks, self.callbacks = self.callbacks, None

@@ -73,6 +73,7 @@ class ProducerParts:
             and config.get_bool("partitioner.adaptive.partitioning.enable"),
             availability_timeout=config.get_seconds("partitioner.availability.timeout.ms"),
             compresses=codec != "none",
+            client_id=config.client_id,
         )
         return RecordAccumulator(
             settings,

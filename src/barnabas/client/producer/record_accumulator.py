@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from barnabas import anatomy
 from barnabas.client.producer.append import RecordAppender, TopicInfo
 from barnabas.client.producer.append_results import RecordAppendResult, RowsAppendResult
 from barnabas.client.producer.batch_drainer import BatchDrainer
@@ -68,6 +69,7 @@ class RecordAccumulator(RecordAppender):
         self.free = buffer_pool
         self.batch_size = max(1, settings.batch_size)
         self.delivery_timeout = settings.delivery_timeout
+        self._client_id = settings.client_id
         self._linger = settings.linger
         self._retry_backoff = settings.retry_backoff
         self._new_builder = new_builder
@@ -172,6 +174,12 @@ class RecordAccumulator(RecordAppender):
         expiry = batch.created_at + self.delivery_timeout
         if expiry < self._next_expiry:
             self._next_expiry = expiry
+        if anatomy.active is not None:
+            self._tell_opened(anatomy.active, batch)
+
+    def _tell_opened(self, recorder: anatomy.Recorder, batch: ProducerBatch) -> None:
+        number, tp = recorder.number_of(batch), batch.topic_partition
+        recorder.record(anatomy.events.BatchOpened(self._client_id, number, tp.topic, tp.partition))
 
     def append_rows_nowait(
         self,
@@ -307,7 +315,27 @@ class RecordAccumulator(RecordAppender):
         One batch of each partition that the node leads, beginning where the last drain left off; the first batch goes
         even if it is larger than `max_size`.
         """
-        return self._drainer.drain(cluster, nodes, max_size, now)
+        drained = self._drainer.drain(cluster, nodes, max_size, now)
+        if anatomy.active is not None:
+            for node_id, batches in drained.items():
+                for batch in batches:
+                    self._tell_drained(anatomy.active, batch, node_id, now)
+        return drained
+
+    def _tell_drained(self, recorder: anatomy.Recorder, batch: ProducerBatch, node_id: int, now: float) -> None:
+        recorder.record(
+            anatomy.events.BatchDrained(
+                self._client_id,
+                recorder.number_of(batch),
+                *batch.topic_partition,
+                node_id,
+                batch.record_count,
+                batch.estimated_size,
+                (now - batch.created_at) * 1000,
+                batch.attempts,
+                batch.base_sequence,
+            )
+        )
 
     def _note_ratio(self, batch: ProducerBatch) -> None:
         if self._compresses:
@@ -330,6 +358,10 @@ class RecordAccumulator(RecordAppender):
     def reenqueue(self, batch: ProducerBatch, now: float) -> None:
         """Put a batch that failed back in line: at the head, or in the order of the sequence numbers."""
         batch.reenqueued(now, self._retry_backoff.backoff(batch.attempts))
+        if anatomy.active is not None:
+            error = "" if batch.last_error is None else batch.last_error.name
+            number, backoff_ms = anatomy.active.number_of(batch), (batch.retry_at - now) * 1000
+            anatomy.active.record(anatomy.events.BatchRequeued(self._client_id, number, error, backoff_ms))
         with self._lock:
             self._insert(batch)
 
@@ -345,6 +377,11 @@ class RecordAccumulator(RecordAppender):
         parts = big_batch.split(
             lambda: ProducerBatch(tp, self._new_builder(capacity, ratio), big_batch.created_at, is_split=True)
         )
+        if anatomy.active is not None:
+            number = anatomy.active.forget(big_batch)
+            anatomy.active.record(anatomy.events.BatchSplit(self._client_id, number, len(parts)))
+            for part in parts:
+                self._tell_opened(anatomy.active, part)
         with self._lock:
             for part in reversed(parts):
                 self._incomplete.add(part)

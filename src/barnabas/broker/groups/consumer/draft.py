@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from barnabas import anatomy
 from barnabas.broker.coordinator.draft import Draft
 from barnabas.broker.groups import consumer_group_records as records
 from barnabas.broker.groups.consumer_group import ConsumerGroup, ResolvedRegex
@@ -37,6 +38,10 @@ class GroupDraft:
         for action in self._afterwards:
             self._draft.afterwards(action)
         store.commit(self.group.group_id, self._draft, at)
+        if anatomy.active is not None and self._copied:
+            group = self.group
+            told = anatomy.events.GroupState(group.group_id, group.state_name, group.epoch, len(group.members))
+            anatomy.active.record(told)
 
     def afterwards(self, action: Callable[[], None]) -> None:
         """Do something, to timers for instance, once the records are written."""
@@ -51,6 +56,9 @@ class GroupDraft:
 
     def put_member(self, member: ConsumerGroupMember) -> None:
         """Who a member is and what it subscribes to; where it stands comes with `put_current`."""
+        if anatomy.active is not None and member.member_id not in self.group.members:
+            joined = anatomy.events.GroupMemberJoined(self.group.group_id, member.member_id, member.client_id)
+            self.afterwards(partial(anatomy.active.record, joined))
         self._record(records.member_record(self.group.group_id, member)).put(member)
 
     def put_current(self, member: ConsumerGroupMember) -> None:
@@ -60,6 +68,9 @@ class GroupDraft:
     def remove_member(self, member_id: str) -> None:
         """Put a member out, with all that belongs to it."""
         group_id = self.group.group_id
+        if anatomy.active is not None:
+            left = anatomy.events.GroupMemberLeft(group_id, member_id)
+            self.afterwards(partial(anatomy.active.record, left))
         self._record(records.current_tombstone(group_id, member_id))
         self._record(records.target_tombstone(group_id, member_id)).targets.pop(member_id, None)
         self._record(records.member_tombstone(group_id, member_id)).remove(member_id)

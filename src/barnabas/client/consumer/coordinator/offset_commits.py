@@ -6,10 +6,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from barnabas import anatomy
 from barnabas.client.consumer.membership.messages import CommitOffsets, FetchOffsets, Generation
 from barnabas.client.steps import Steps, call
 from barnabas.errors import FencedInstanceIdError, KafkaError, RetriableCommitFailedError
-from barnabas.network.log_context import client_logger
+from barnabas.network.log_context import client_logger, current_client
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.membership.core import MembershipCore
@@ -114,16 +115,23 @@ class OffsetCommits:
         """Take an answer in."""
         committed = self._synchronous.pop(event.id, None)
         if committed is not None and event.error is None:
-            self._on_commit(committed)
+            self._committed(committed)
         if event.id in self._results:
             self._results[event.id] = event
         elif event.id in self._unanswered:
             commit = self._unanswered.pop(event.id)
             if event.error is None:
-                self._on_commit(commit.offsets)
+                self._committed(commit.offsets)
             commit.answer(_as_async_error(event.error))
             if isinstance(event.error, FencedInstanceIdError):
                 self._fenced = event.error
+
+    def _committed(self, offsets: Offsets) -> None:
+        self._on_commit(offsets)
+        if anatomy.active is not None:
+            for partition, committed in offsets.items():
+                told = anatomy.events.OffsetCommitted(current_client(), *partition, committed.offset)
+                anatomy.active.record(told)
 
     @property
     def has_unanswered_async_commits(self) -> bool:

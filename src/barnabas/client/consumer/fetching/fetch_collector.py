@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
+from barnabas import anatomy
 from barnabas.client.consumer.consumer_records import EMPTY, ConsumerRecords
 from barnabas.client.consumer.offsets import FetchPosition, OffsetAndMetadata
 from barnabas.errors import (
@@ -19,7 +20,7 @@ from barnabas.errors import (
     for_code,
     name_of,
 )
-from barnabas.network.log_context import client_logger
+from barnabas.network.log_context import client_logger, current_client
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
@@ -221,6 +222,9 @@ class FetchCollector:
         if position is not None:
             self._before.setdefault(partition, position)
         self._subscriptions.set_position(partition, FetchPosition(fetch.next_offset, epoch, leader))
+        if anatomy.active is not None:
+            moved = anatomy.events.PositionMoved(current_client(), *partition, fetch.next_offset)
+            anatomy.active.record(moved)
         if before == fetch.fetch_offset or fetch.is_consumed:
             # What comes between the first part and the last is neither the largest lag nor the smallest lead.
             self._fetcher.note_distances(partition, self._now)

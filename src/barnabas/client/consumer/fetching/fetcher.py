@@ -6,6 +6,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
+from barnabas import anatomy
 from barnabas.client.consumer.fetching.completed_fetch import CompletedFetch
 from barnabas.client.consumer.fetching.fetch_metrics import FetchMetrics, FetchMetricsAggregator
 from barnabas.client.consumer.fetching.fetch_plan import Asked, FetchPlan
@@ -180,6 +181,9 @@ class Fetcher:
         fetch = CompletedFetch(partition, asked[partition], found, self._config, node.id, aggregator)
         if fetch.has_data:
             self.completed_fetches.append(fetch)
+            if anatomy.active is not None:
+                names = self._client.client.client_id, node.id, *partition, offset, fetch.size_in_bytes
+                anatomy.active.record(anatomy.events.FetchCompleted(*names))
             self._full_nodes.add(node.id)
             if found.error_code == NONE:
                 aggregator.expect()
@@ -229,6 +233,9 @@ class Fetcher:
     def on_fetch_end(self, fetch: CompletedFetch, now: float) -> None:
         """Forget this answer: all its data is handed out, or dropped."""
         fetch.drain()
+        if anatomy.active is not None:
+            names = self._client.client.client_id, *fetch.partition, fetch.fetch_offset, fetch.next_offset
+            anatomy.active.record(anatomy.events.FetchDrained(*names))
         if fetch.response.error_code == NONE:
             fetch.aggregator.on_partition_end(fetch.partition.topic, fetch.handed_out, now)
         self._plan.forget_buffered(fetch)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING, Final
 
+from barnabas import anatomy
 from barnabas.client.consumer.membership.commit_errors import COMMIT_FAILED, REBALANCING
 from barnabas.client.consumer.membership.group_requests import (
     PROTOCOL_TYPE,
@@ -98,6 +99,13 @@ class ClassicMembership:
 
     def _become(self, state: ClassicState) -> None:
         self.state = following(CLASSIC_SOURCES, self.state, state)
+        if anatomy.active is not None:
+            self._tell_state(anatomy.active, state)
+
+    def _tell_state(self, recorder: anatomy.Recorder, state: ClassicState) -> None:
+        epoch, member = self.generation.generation_id, self.generation.member_id
+        client, group = self._client.client.client_id, self._group.group_id
+        recorder.record(anatomy.events.MemberState(client, group, member, state.value, epoch))
 
     # --- commands
 

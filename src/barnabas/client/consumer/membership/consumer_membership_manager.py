@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING, Final
 
+from barnabas import anatomy
 from barnabas.client.consumer.membership.commit_errors import COMMIT_FAILED
 from barnabas.client.consumer.membership.consumer_group_heartbeat import HeartbeatState
 from barnabas.client.consumer.membership.leave_group import Farewell
@@ -100,6 +101,12 @@ class ConsumerMembershipManager:
 
     def _become(self, state: MemberState) -> None:
         self.state = following(MEMBER_SOURCES, self.state, state)
+        if anatomy.active is not None:
+            self._tell_state(anatomy.active, state)
+
+    def _tell_state(self, recorder: anatomy.Recorder, state: MemberState) -> None:
+        client, group = self._client.client.client_id, self._group.group_id
+        recorder.record(anatomy.events.MemberState(client, group, self._member_id, state.value, self.member_epoch))
 
     # --- commands
 

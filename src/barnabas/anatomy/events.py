@@ -1,0 +1,320 @@
+"""The vocabulary: what parts of barnabas tell of themselves, one named tuple each.
+
+`client` is a client id; nodes are broker ids, negative for bootstrap servers. Times are not in the events: whoever
+records them notes when they came. A batch has a number of its own while it lives (`Recorder.number_of`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+# --- producer: from the accumulator to the acknowledgement
+
+
+class BatchOpened(NamedTuple):
+    """A new `ProducerBatch` at the tail of a partition's deque."""
+
+    client: str
+    batch: int
+    topic: str
+    partition: int
+
+
+class BatchDrained(NamedTuple):
+    """The Sender took a batch from the head of its deque; it has its final bytes now.
+
+    `waited_ms` since it was opened; `attempt` counts from 0; `sequence` is -1 without idempotence.
+    """
+
+    client: str
+    batch: int
+    topic: str
+    partition: int
+    node: int
+    records: int
+    size: int
+    waited_ms: float
+    attempt: int
+    sequence: int
+
+
+class BatchRequeued(NamedTuple):
+    """A batch that failed for a passing reason is back at the head of its deque, for `backoff_ms`."""
+
+    client: str
+    batch: int
+    error: str
+    backoff_ms: float
+
+
+class BatchSplit(NamedTuple):
+    """A batch that was too large for the broker became smaller ones, which are opened next."""
+
+    client: str
+    batch: int
+    parts: int
+
+
+class BatchEnded(NamedTuple):
+    """A batch has its result: `outcome` is succeeded, failed or aborted; `offset` that of its first record, or -1."""
+
+    batch: int
+    outcome: str
+    offset: int
+    error: str
+
+
+# --- network: every client
+
+
+class RequestUnsent(NamedTuple):
+    """The consumer put a request into `ConsumerNetworkClient.unsent`; nothing is transmitted yet."""
+
+    client: str
+    node: int
+    api: str
+    correlation: int
+
+
+class RequestInFlight(NamedTuple):
+    """`NetworkClient` gave a request to its `Selector`: it is in `inFlightRequests` until it is answered."""
+
+    client: str
+    node: int
+    api: str
+    correlation: int
+    size: int
+
+
+class RequestAnswered(NamedTuple):
+    """A request left `inFlightRequests`; `error` is empty for an answer, else why there is none."""
+
+    client: str
+    node: int
+    api: str
+    correlation: int
+    error: str
+
+
+class RequestCompleted(NamedTuple):
+    """`firePendingCompletedRequests` completed the future of a request, and ran its listeners."""
+
+    client: str
+    correlation: int
+
+
+class NodeConnected(NamedTuple):
+    """The connection to a node is ready for requests."""
+
+    client: str
+    node: int
+
+
+class NodeDisconnected(NamedTuple):
+    """The connection to a node ended; why is in what its requests are answered with."""
+
+    client: str
+    node: int
+
+
+# --- consumer
+
+
+class PollEntered(NamedTuple):
+    """The application called `poll`."""
+
+    client: str
+
+
+class PollLeft(NamedTuple):
+    """`poll` returned so many records."""
+
+    client: str
+    records: int
+
+
+class FetchCompleted(NamedTuple):
+    """A partition's data went into `completedFetches`; `offset` was asked for."""
+
+    client: str
+    node: int
+    topic: str
+    partition: int
+    offset: int
+    size: int
+
+
+class FetchDrained(NamedTuple):
+    """All data of a completed fetch was handed out, or dropped; the position stands at `position`."""
+
+    client: str
+    topic: str
+    partition: int
+    offset: int
+    position: int
+
+
+class PositionMoved(NamedTuple):
+    """Records before `position` were handed out to the application."""
+
+    client: str
+    topic: str
+    partition: int
+    position: int
+
+
+class OffsetCommitted(NamedTuple):
+    """The coordinator acknowledged a committed offset."""
+
+    client: str
+    topic: str
+    partition: int
+    offset: int
+
+
+# --- group: the members' side and the coordinator's
+
+
+class MemberState(NamedTuple):
+    """A consumer's membership changed its state."""
+
+    client: str
+    group: str
+    member: str
+    state: str
+    epoch: int
+
+
+class MemberAssigned(NamedTuple):
+    """A consumer took over its assignment; `partitions` is `topic-partition`, separated by commas."""
+
+    client: str
+    partitions: str
+
+
+class GroupState(NamedTuple):
+    """The coordinator changed a group's state; `epoch` is the generation in the classic protocol."""
+
+    group: str
+    state: str
+    epoch: int
+    members: int
+
+
+class GroupMemberJoined(NamedTuple):
+    """The coordinator has a new member in a group."""
+
+    group: str
+    member: str
+    client: str
+
+
+class GroupMemberLeft(NamedTuple):
+    """A member is not in the group any more."""
+
+    group: str
+    member: str
+
+
+# --- log
+
+
+class LogMoved(NamedTuple):
+    """A log grew, or consumers may read more of it: its offsets now, and base offset and size of the active segment."""
+
+    topic: str
+    partition: int
+    start_offset: int
+    last_stable_offset: int
+    high_watermark: int
+    end_offset: int
+    segment: int
+    size: int
+
+
+class SegmentRolled(NamedTuple):
+    """A log began a new active segment."""
+
+    topic: str
+    partition: int
+    base_offset: int
+
+
+class SegmentsDeleted(NamedTuple):
+    """Retention took the oldest segments out; the log begins at `start_offset`."""
+
+    topic: str
+    partition: int
+    start_offset: int
+    segments: int
+    reason: str
+
+
+class LogCleaned(NamedTuple):
+    """Compaction made a log clean up to `end_offset`: `bytes_before` became `bytes_after`, `keys` were dirty."""
+
+    topic: str
+    partition: int
+    end_offset: int
+    bytes_before: int
+    bytes_after: int
+    keys: int
+
+
+# --- transactions
+
+
+class TransactionState(NamedTuple):
+    """The coordinator changed a transaction's state; `partitions` are those that take part."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    epoch: int
+    partitions: int
+
+
+# --- Spark: Flink's Handover
+
+
+class HandoverChanged(NamedTuple):
+    """What happened to the one slot: produced, taken, full, empty, woken, error or closed; `batch` counts from 1."""
+
+    task: str
+    what: str
+    batch: int
+
+
+Event = (
+    BatchOpened
+    | BatchDrained
+    | BatchRequeued
+    | BatchSplit
+    | BatchEnded
+    | RequestUnsent
+    | RequestInFlight
+    | RequestAnswered
+    | RequestCompleted
+    | NodeConnected
+    | NodeDisconnected
+    | PollEntered
+    | PollLeft
+    | FetchCompleted
+    | FetchDrained
+    | PositionMoved
+    | OffsetCommitted
+    | MemberState
+    | MemberAssigned
+    | GroupState
+    | GroupMemberJoined
+    | GroupMemberLeft
+    | LogMoved
+    | SegmentRolled
+    | SegmentsDeleted
+    | LogCleaned
+    | TransactionState
+    | HandoverChanged
+)
+
+#: Name → class of every event, in the order of this page.
+EVENTS: dict[str, type[Event]] = {kind.__name__: kind for kind in Event.__args__}
