@@ -1,10 +1,9 @@
 """The vocabulary: what parts of barnabas tell of themselves, one named tuple each.
 
-`client` is a client id; nodes are broker ids, negative for bootstrap servers. Times are not in the events: whoever
-records them notes when they came. A batch has a number of its own while it lives (`Recorder.number_of`).
+`client` is a client id; `core` tells its NetworkClients apart, of which a consumer has two; nodes are broker ids,
+negative for bootstrap servers. Times are not in the events: the `Recorder` notes when they came. A batch has a number
+of its own while it lives (`Recorder.number_of`).
 """
-
-from __future__ import annotations
 
 from typing import NamedTuple
 
@@ -71,6 +70,7 @@ class RequestUnsent(NamedTuple):
     """The consumer put a request into `ConsumerNetworkClient.unsent`; nothing is transmitted yet."""
 
     client: str
+    core: int
     node: int
     api: str
     correlation: int
@@ -80,6 +80,7 @@ class RequestInFlight(NamedTuple):
     """`NetworkClient` gave a request to its `Selector`: it is in `inFlightRequests` until it is answered."""
 
     client: str
+    core: int
     node: int
     api: str
     correlation: int
@@ -90,6 +91,7 @@ class RequestAnswered(NamedTuple):
     """A request left `inFlightRequests`; `error` is empty for an answer, else why there is none."""
 
     client: str
+    core: int
     node: int
     api: str
     correlation: int
@@ -100,6 +102,7 @@ class RequestCompleted(NamedTuple):
     """`firePendingCompletedRequests` completed the future of a request, and ran its listeners."""
 
     client: str
+    core: int
     correlation: int
 
 
@@ -107,6 +110,7 @@ class NodeConnected(NamedTuple):
     """The connection to a node is ready for requests."""
 
     client: str
+    core: int
     node: int
 
 
@@ -114,6 +118,7 @@ class NodeDisconnected(NamedTuple):
     """The connection to a node ended; why is in what its requests are answered with."""
 
     client: str
+    core: int
     node: int
 
 
@@ -250,6 +255,16 @@ class SegmentsDeleted(NamedTuple):
     reason: str
 
 
+class SegmentsReplaced(NamedTuple):
+    """Compaction put one segment of `size` bytes in the place of those from `base_offset` up to `end_offset`."""
+
+    topic: str
+    partition: int
+    base_offset: int
+    end_offset: int
+    size: int
+
+
 class LogCleaned(NamedTuple):
     """Compaction made a log clean up to `end_offset`: `bytes_before` became `bytes_after`, `keys` were dirty."""
 
@@ -272,17 +287,6 @@ class TransactionState(NamedTuple):
     producer_id: int
     epoch: int
     partitions: int
-
-
-# --- Spark: Flink's Handover
-
-
-class HandoverChanged(NamedTuple):
-    """What happened to the one slot: produced, taken, full, empty, woken, error or closed; `batch` counts from 1."""
-
-    task: str
-    what: str
-    batch: int
 
 
 Event = (
@@ -311,9 +315,9 @@ Event = (
     | LogMoved
     | SegmentRolled
     | SegmentsDeleted
+    | SegmentsReplaced
     | LogCleaned
     | TransactionState
-    | HandoverChanged
 )
 
 #: Name → class of every event, in the order of this page.

@@ -21,7 +21,8 @@ class Recorder:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, capacity: int = DEFAULT_CAPACITY) -> None:
-        self._clock = clock
+        #: Where the times come from; a simulator puts its own here.
+        self.clock = clock
         self._events: deque[tuple[float, Event]] = deque(maxlen=capacity)
         self._count = 0
         self._numbers: dict[int, int] = {}
@@ -29,7 +30,7 @@ class Recorder:
 
     def record(self, event: Event) -> None:
         """Keep an event."""
-        self._events.append((self._clock(), event))
+        self._events.append((self.clock(), event))
         self._count += 1
 
     def number_of(self, subject: object) -> int:

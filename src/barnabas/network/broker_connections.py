@@ -81,7 +81,8 @@ class BrokerConnections:
             self.last_failure = ""
             self._log.ready(node_id, now)
             if anatomy.active is not None:
-                anatomy.active.record(anatomy.events.NodeConnected(self._client_id, node_id))
+                core = anatomy.active.number_of(self._selector)
+                anatomy.active.record(anatomy.events.NodeConnected(self._client_id, core, node_id))
         return True
 
     def on_used(self, node_id: int, now: float) -> None:
@@ -146,4 +147,5 @@ class BrokerConnections:
         if self._idle_expiry.forget(node_id):
             self._metrics.on_closed(now)
             if anatomy.active is not None:
-                anatomy.active.record(anatomy.events.NodeDisconnected(self._client_id, node_id))
+                core = anatomy.active.number_of(self._selector)
+                anatomy.active.record(anatomy.events.NodeDisconnected(self._client_id, core, node_id))

@@ -246,11 +246,13 @@ class NetworkClient:
 
     def _tell_in_flight(self, recorder: anatomy.Recorder, request: ClientRequest, size: int) -> None:
         api, correlation = ApiKey(request.api_key).name, request.correlation_id
-        recorder.record(anatomy.events.RequestInFlight(self.client_id, request.destination, api, correlation, size))
+        names = self.client_id, recorder.number_of(self.selector), request.destination, api, correlation
+        recorder.record(anatomy.events.RequestInFlight(*names, size))
 
     def _tell_answered(self, recorder: anatomy.Recorder, request: ClientRequest, error: str = "") -> None:
         api, correlation = ApiKey(request.api_key).name, request.correlation_id
-        recorder.record(anatomy.events.RequestAnswered(self.client_id, request.destination, api, correlation, error))
+        names = self.client_id, recorder.number_of(self.selector), request.destination, api, correlation
+        recorder.record(anatomy.events.RequestAnswered(*names, error))
 
     def _abort(self, request: ClientRequest, is_internal: bool, error: KafkaError, now: float) -> None:
         log.debug("%s: %r cannot be sent to node %s: %s", self.client_id, request, request.destination, error)
@@ -494,6 +496,8 @@ class NetworkClient:
             return
         self._is_closed = True
         self.selector.close_all()
+        if anatomy.active is not None:
+            anatomy.active.forget(self.selector)
         self.metrics.on_all_closed()
         for in_flight in self.in_flight_requests.drain():
             # A consumer's other NetworkClient goes on with the telemetry, and must not wait for this one's answer.

@@ -477,7 +477,12 @@ class UnifiedLog:
         """
         self.check_online()
         try:
+            following = self.local_log.segments.higher(replaced[-1].base_offset)
             paths = self.local_log.replace_segments(cleaned, replaced)
+            if anatomy.active is not None:
+                end = self.log_end_offset if following is None else following.base_offset
+                names = *self.topic_partition, cleaned.base_offset, end, cleaned.size
+                anatomy.active.record(anatomy.events.SegmentsReplaced(*names))
             return paths + self.producer_state.mark_snapshots_for_deletion(
                 [old.base_offset for old in replaced if old.base_offset != cleaned.base_offset]
             )

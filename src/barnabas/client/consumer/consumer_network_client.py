@@ -147,7 +147,8 @@ class ConsumerNetworkClient:
         self._unsent.setdefault(node.id, deque()).append((request, handler))
         if anatomy.active is not None:
             handler.correlation_id = request.correlation_id
-            names = self.client.client_id, node.id, ApiKey(request.api_key).name, request.correlation_id
+            core, api = anatomy.active.number_of(self.client.selector), ApiKey(request.api_key).name
+            names = self.client.client_id, core, node.id, api, request.correlation_id
             anatomy.active.record(anatomy.events.RequestUnsent(*names))
         return handler.future
 
@@ -223,8 +224,8 @@ class ConsumerNetworkClient:
         while pending:
             handler = pending.popleft()
             if anatomy.active is not None:
-                completed = anatomy.events.RequestCompleted(self.client.client_id, handler.correlation_id)
-                anatomy.active.record(completed)
+                names = self.client.client_id, anatomy.active.number_of(self.client.selector)
+                anatomy.active.record(anatomy.events.RequestCompleted(*names, handler.correlation_id))
             handler.fire_completion()
             self._outstanding.discard(handler)
         return has_news

@@ -6,10 +6,12 @@ import argparse
 import os
 import sys
 import time
+from pathlib import Path
+from typing import NoReturn
 
 from barnabas.testing.simulator import mutations, planted_faults
 from barnabas.testing.simulator.minima import too_little
-from barnabas.testing.simulator.runner import Result, Run, warm_up
+from barnabas.testing.simulator.runner import Result, Run, record, warm_up
 
 
 def main(arguments: list[str]) -> int:
@@ -24,6 +26,8 @@ def main(arguments: list[str]) -> int:
     if options.mutation is not None:
         mutations.plant(options.mutation)
     warm_up()
+    if options.record is not None:
+        _record(options)
     began = time.monotonic()
     run = Run(
         range(options.seed, options.seed + options.seeds),
@@ -54,6 +58,18 @@ def main(arguments: list[str]) -> int:
     return 1 if failed or missing else 0
 
 
+def _record(options: argparse.Namespace) -> NoReturn:
+    """Play one seed, write its recording, and end this process; 1 if it found something."""
+    result = record(options.seed, options.scenario, options.record)
+    if result.violations:
+        _say_failure(result, options)
+    print(f"{options.record}: seed {options.seed}, {result.virtual_seconds:.1f} virtual seconds")  # noqa: T201
+    print(f"see it:  barnabas anatomy {options.record}")  # noqa: T201
+    sys.stdout.flush()
+    # The threads of the run stand still for ever, and Python would wait for them.
+    os._exit(1 if result.violations else 0)
+
+
 def hunt_for(options: argparse.Namespace) -> int:
     """Plant the faults that were asked for; 1 if one of them was not found."""
     known = [mutation.name for mutation in planted_faults.MUTATIONS]
@@ -73,6 +89,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="the first seed (1)")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="how many at a time")
     parser.add_argument("--history", action="store_true", help="print all that happened, of seeds that pass as well")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="play one seed and record it for barnabas anatomy")
     parser.add_argument("--scenario", default="", metavar="MODULE:CLASS", help="a scenario of your own")
     parser.add_argument("--verbose", action="store_true", help="a line with the digest for each seed")
     parser.add_argument("--failures", type=int, default=1, help="go on until so many seeds have failed (1)")

@@ -8,7 +8,14 @@ import sys
 import time
 import traceback
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from barnabas import anatomy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from barnabas.anatomy.recorder import Recorder
 
 
 class Result(NamedTuple):
@@ -42,13 +49,19 @@ def scenario_class(name: str) -> Any:
     return getattr(import_module(module), found)
 
 
-def play(seed: int, keep_history: bool, scenario_name: str = "") -> Result:
-    """Run a seed in this very process, which is of no use for anything else afterwards."""
+def play(seed: int, keep_history: bool, scenario_name: str = "", recorder: Recorder | None = None) -> Result:
+    """Run a seed in this very process, which is of no use for anything else afterwards.
+
+    A `recorder` gets what the parts of clients and broker do, in virtual seconds.
+    """
     from barnabas.testing.simulator.world import START
 
     began = time.process_time()
     scenario = scenario_class(scenario_name)(seed)
     world = scenario.world
+    if recorder is not None:
+        recorder.clock = lambda: world.now - START
+        anatomy.start(recorder)
     try:
         scenario.run()
     except BaseException as problem:  # noqa: BLE001 - any error is a finding
@@ -67,6 +80,19 @@ def play(seed: int, keep_history: bool, scenario_name: str = "") -> Result:
         world.now - START,
         time.process_time() - began,
     )
+
+
+def record(seed: int, scenario_name: str, path: Path) -> Result:
+    """Run a seed in this very process, and write what its parts did into a recording."""
+    from barnabas.anatomy import recording
+    from barnabas.anatomy.recorder import Recorder
+
+    recorder = Recorder(capacity=recording.MOST_EVENTS)
+    result = play(seed, True, scenario_name, recorder)
+    anatomy.stop()
+    with path.open("w", encoding="utf-8") as stream:
+        recording.write(stream, recording.Recording(f"simulator, seed {seed}", recorder.events(), recorder.lost))
+    return result
 
 
 def start(seed: int, keep_history: bool, scenario_name: str) -> tuple[int, int]:

@@ -1,0 +1,85 @@
+"""Recordings: events in a file, as JSON lines.
+
+The first line is `{"barnabas-anatomy": 1, "title": ..., "lost": ...}`; each other one `[time, name, field, ...]`, the
+fields in the order of `events`. Times are seconds of one clock, never going back. A line costs some 60 bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+
+from barnabas.anatomy.events import EVENTS
+from barnabas.errors import IllegalArgumentError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from barnabas.anatomy.events import Event
+
+FORMAT = 1
+_FORMAT_KEY = "barnabas-anatomy"
+#: Reading takes no more than this: some 300 MB of memory.
+MOST_EVENTS = 1_000_000
+
+
+class Recording(NamedTuple):
+    """What was recorded: what it is of, the events, and how many before them were lost."""
+
+    title: str
+    events: list[tuple[float, Event]]
+    lost: int = 0
+
+
+def write(stream: TextIO, recording: Recording) -> None:
+    """Write a recording."""
+    stream.write(json.dumps({_FORMAT_KEY: FORMAT, "title": recording.title, "lost": recording.lost}) + "\n")
+    stream.writelines(lines(recording.events))
+
+
+def lines(events: Iterable[tuple[float, Event]]) -> Iterator[str]:
+    """Return the line of each event."""
+    return (json.dumps([round(at, 6), type(event).__name__, *event]) + "\n" for at, event in events)
+
+
+def read(path: Path) -> Recording:
+    """Read a recording. Raises `IllegalArgumentError`, which names the line, for a file that is none; `OSError`."""
+    with path.open(encoding="utf-8") as stream:
+        header = _parsed(stream.readline(), path, 1)
+        if not isinstance(header, dict) or header.get(_FORMAT_KEY) != FORMAT:
+            raise IllegalArgumentError(
+                f"{path} is no recording that this version of barnabas reads: line 1 has no {_FORMAT_KEY!r}: {FORMAT}"
+            )
+        events: list[tuple[float, Event]] = []
+        for number, line in enumerate(stream, 2):
+            if not line.endswith("\n"):
+                # What is being written right now, or was cut off by the writer's end.
+                break
+            if len(events) >= MOST_EVENTS:
+                raise IllegalArgumentError(f"{path} has more than {MOST_EVENTS} events; record less at a time")
+            events.append(_event(_parsed(line, path, number), path, number))
+    return Recording(str(header.get("title", "")), events, int(header.get("lost", 0)))
+
+
+def _parsed(line: str, path: Path, number: int) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        raise IllegalArgumentError(f"{path}, line {number}: this is no JSON") from None
+
+
+def _event(found: Any, path: Path, number: int) -> tuple[float, Event]:
+    if isinstance(found, list) and len(found) >= 2 and isinstance(found[0], int | float):
+        kind = EVENTS.get(found[1]) if isinstance(found[1], str) else None
+        if kind is not None and len(found) == 2 + len(kind._fields) and _has_types(kind, found[2:]):
+            return float(found[0]), kind(*found[2:])
+    raise IllegalArgumentError(f"{path}, line {number}: no event of this version of barnabas")
+
+
+def _has_types(kind: type[Event], values: list[Any]) -> bool:
+    # JSON has one kind of numbers, and True is an int to Python.
+    return all(
+        type(value) is hint or (hint is float and type(value) is int)
+        for value, hint in zip(values, kind.__annotations__.values(), strict=True)
+    )

@@ -1,0 +1,100 @@
+"""The group: its state at the coordinator, its members there, and what each member's own side does."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from barnabas.anatomy import events
+from barnabas.anatomy.picture import Box, Picture, lane, picture
+from barnabas.anatomy.scenes.scene import LAST
+
+if TYPE_CHECKING:
+    from barnabas.anatomy.events import Event
+
+_SETTLED = ("Stable", "stable")
+_OUT = ("unjoined", "unsubscribed")
+_OF_COORDINATOR = events.GroupState | events.GroupMemberJoined | events.GroupMemberLeft
+
+
+class GroupScene:
+    """One group, by its id."""
+
+    def __init__(self, subject: str) -> None:
+        self._group = subject
+        self._state = "not seen"
+        self._facts: dict[str, str | int | float] = {}
+        self._before: deque[tuple[str, int]] = deque(maxlen=LAST)
+        # Member id → client id, as the coordinator has it.
+        self._members: dict[str, str] = {}
+        # Client id → its side: state, member id, epoch.
+        self._sides: dict[str, tuple[str, str, int]] = {}
+        self._assigned: dict[str, str] = {}
+        self._changes = 0
+
+    @staticmethod
+    def subject_of(event: Event) -> str | None:
+        """Return the group's id."""
+        return event.group if isinstance(event, events.GroupState | events.MemberState) else None
+
+    def apply(self, event: Event) -> bool:
+        """See `Scene`."""
+        if isinstance(event, events.MemberAssigned):
+            if event.client not in self._sides:
+                return False
+            self._assigned[event.client] = event.partitions
+            return True
+        if not isinstance(event, _OF_COORDINATOR | events.MemberState) or event.group != self._group:
+            return False
+        if isinstance(event, events.GroupState):
+            if event.state != self._state:
+                self._changes += 1
+                self._before.append((self._state, self._changes))
+            self._state = event.state
+            self._facts = {"epoch": event.epoch, "members": event.members}
+        elif isinstance(event, events.GroupMemberJoined):
+            self._members[event.member] = event.client
+        elif isinstance(event, events.GroupMemberLeft):
+            self._members.pop(event.member, None)
+            gone = [client for client, (_, member, _) in self._sides.items() if member == event.member]
+            for client in gone:
+                del self._sides[client]
+                self._assigned.pop(client, None)
+        else:
+            self._sides[event.client] = event.state, event.member, event.epoch
+            if event.state in _OUT:
+                self._assigned.pop(event.client, None)
+        return True
+
+    def picture(self) -> Picture:
+        """See `Scene`."""
+        kind = "good" if self._state in _SETTLED else "moving"
+        before = [Box(f"state {number}", state, "split", {}) for state, number in self._before]
+        return picture(
+            (
+                lane("group_state", (*before, Box("state", self._state, kind, self._facts)), group=self._group),
+                lane("group_members", self._of_coordinator()),
+                lane("member_sides", self._of_members()),
+                lane("owners", self._owners()),
+            )
+        )
+
+    def _of_coordinator(self) -> Iterator[Box]:
+        for member, client in self._members.items():
+            yield Box(f"member {member}", client, "good", {"member": member})
+
+    def _of_members(self) -> Iterator[Box]:
+        for client, (state, member, epoch) in sorted(self._sides.items()):
+            kind = "good" if state in _SETTLED else "moving"
+            yield Box(f"side {client}", f"{client}: {state}", kind, {"member": member, "epoch": epoch})
+
+    def _owners(self) -> Iterator[Box]:
+        owners: dict[str, list[str]] = {}
+        for client, partitions in sorted(self._assigned.items()):
+            for partition in filter(None, partitions.split(",")):
+                owners.setdefault(partition, []).append(client)
+        for partition, clients in sorted(owners.items()):
+            # Two at a time is what a group must not have; while members take over it is seen for a moment.
+            kind = "good" if len(clients) == 1 else "bad"
+            yield Box(f"owner {partition}", partition, kind, {"client": ", ".join(clients)})

@@ -1,0 +1,202 @@
+"""What each scene shows of a few events, and that a scene is a pure reducer of what a whole run tells."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from barnabas.anatomy import events as e
+from barnabas.anatomy import recording
+from barnabas.anatomy.events import EVENTS, Event
+from barnabas.anatomy.film import KEYFRAME_STEPS, Film, subjects
+from barnabas.anatomy.picture import MOST_BOXES, Box, Picture, as_json, lane
+from barnabas.anatomy.scenes import SCENES
+from barnabas.errors import IllegalArgumentError
+
+
+def play(scene: str, subject: str, *told: Event) -> Picture:
+    playing = SCENES[scene](subject)
+    for event in told:
+        assert playing.apply(event), event
+    return playing.picture()
+
+
+def boxes(picture: Picture, title: str, **of: str | int) -> list[tuple[str, str]]:
+    lanes = [one for one in picture.lanes if one.title == title and of.items() <= one.of.items()]
+    assert len(lanes) == 1, [one.title for one in picture.lanes]
+    return [(box.label, box.kind) for box in lanes[0].boxes]
+
+
+OPENED = e.BatchOpened("p", 1, "t", 0)
+DRAINED = e.BatchDrained("p", 1, "t", 0, 5, 3, 120, 4.9, 0, 7)
+SENT = e.RequestInFlight("p", 9, 5, "PRODUCE", 33, 150)
+
+
+@pytest.mark.shows("S4.23", "S4.24", breaks="barnabas.anatomy.scenes.producer:ProducerScene.apply")
+def test_a_batch_lies_in_its_partitions_deque_until_the_sender_drains_it_for_a_node() -> None:
+    opened = play("producer", "p", OPENED, e.BatchOpened("p", 2, "t", 0), e.BatchOpened("p", 3, "t", 1))
+    assert boxes(opened, "deque", partition="t-0") == [("#1", "open"), ("#2", "open")]
+    assert boxes(opened, "deque", partition="t-1") == [("#3", "open")]
+
+    drained = play("producer", "p", OPENED, DRAINED)
+    assert boxes(drained, "deque", partition="t-0") == []
+    assert boxes(drained, "drained", node=5) == [("#1", "drained")]
+
+
+def test_a_drained_batch_is_in_flight_with_its_request_and_ends_with_its_offset() -> None:
+    in_flight = play("producer", "p", OPENED, DRAINED, SENT)
+    assert boxes(in_flight, "drained", node=5) == [("#1", "moving")]
+    assert boxes(in_flight, "in_flight") == [("PRODUCE", "moving")]
+
+    answered = e.RequestAnswered("p", 9, 5, "PRODUCE", 33, "")
+    ended = play("producer", "p", OPENED, DRAINED, SENT, answered, e.BatchEnded(1, "succeeded", 40, ""))
+    assert boxes(ended, "drained", node=5) == []
+    assert boxes(ended, "in_flight") == []
+    assert boxes(ended, "ended") == [("#1", "good")]
+    assert ended.lanes[-1].boxes[0].facts["offset"] == 40
+
+
+def test_a_batch_that_is_tried_again_goes_to_the_head_of_its_deque() -> None:
+    again = play(
+        "producer", "p", OPENED, DRAINED, e.BatchOpened("p", 2, "t", 0),
+        e.BatchRequeued("p", 1, "NOT_LEADER_OR_FOLLOWER", 100.0),
+    )  # fmt: skip
+
+    assert boxes(again, "deque", partition="t-0") == [("#1", "retrying"), ("#2", "open")]
+
+
+def test_a_scene_ignores_what_belongs_to_another_subject() -> None:
+    scene = SCENES["producer"]("p")
+
+    assert not scene.apply(e.BatchOpened("q", 1, "t", 0))
+    assert not scene.apply(e.BatchEnded(1, "succeeded", 0, ""))
+    assert not scene.apply(e.GroupState("p", "Stable", 1, 1))
+
+
+@pytest.mark.shows("S1.50", "S1.62", "S1.69", breaks="barnabas.anatomy.scenes.requests:Requests.apply")
+def test_a_consumers_request_goes_from_unsent_over_in_flight_to_pending_completion() -> None:
+    way: list[Event] = [
+        e.RequestUnsent("c", 1, 5, "FETCH", 2),
+        e.RequestInFlight("c", 1, 5, "FETCH", 2, 80),
+        e.RequestAnswered("c", 1, 5, "FETCH", 2, ""),
+        e.RequestCompleted("c", 1, 2),
+    ]
+    lanes = "unsent", "in_flight", "pending_completion"
+
+    found = [[len(boxes(play("consumer", "c", *way[:n]), title)) for title in lanes] for n in (1, 2, 3)]
+
+    assert found == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    assert not any(one.boxes for one in play("consumer", "c", *way).lanes if one.title in lanes)
+
+
+def test_both_cores_of_a_consumer_have_queues_of_their_own_though_they_count_alike() -> None:
+    picture = play("consumer", "c", e.RequestUnsent("c", 4, 5, "FETCH", 2), e.RequestUnsent("c", 6, 5, "HEARTBEAT", 2))
+
+    assert boxes(picture, "unsent", core=1) == [("FETCH", "waiting")]
+    assert boxes(picture, "unsent", core=2) == [("HEARTBEAT", "waiting")]
+
+
+@pytest.mark.shows("S1.57", "S1.58", breaks="barnabas.anatomy.scenes.consumer:ConsumerScene.apply")
+def test_completed_fetches_wait_until_they_are_handed_out_and_positions_follow() -> None:
+    fetched = e.FetchCompleted("c", 5, "t", 0, 10, 300)
+    waiting = play("consumer", "c", fetched)
+    assert boxes(waiting, "completed_fetches") == [("t-0", "done")]
+
+    drained = play("consumer", "c", fetched, e.PositionMoved("c", "t", 0, 14), e.FetchDrained("c", "t", 0, 10, 14))
+    assert boxes(drained, "completed_fetches") == []
+    assert drained.lanes[-1].boxes[0].facts["position"] == 14
+
+
+def test_a_group_shows_two_owners_of_one_partition_as_bad() -> None:
+    def member(client: str) -> list[Event]:
+        return [e.MemberState(client, "g", client + "-id", "stable", 3), e.MemberAssigned(client, "t-0")]
+
+    assert boxes(play("group", "g", *member("a")), "owners") == [("t-0", "good")]
+    assert boxes(play("group", "g", *member("a"), *member("b")), "owners") == [("t-0", "bad")]
+    gone = e.GroupMemberLeft("g", "b-id")
+    assert boxes(play("group", "g", *member("a"), *member("b"), gone), "owners") == [("t-0", "good")]
+
+
+def test_a_log_shows_its_segments_and_what_retention_and_compaction_did() -> None:
+    told: list[Event] = [e.LogMoved("t", 0, 0, 5, 5, 5, 0, 100)]
+    for base in (5, 9):
+        told += [e.SegmentRolled("t", 0, base), e.LogMoved("t", 0, 0, base + 4, base + 4, base + 4, base, 60)]
+    assert [label[-1] for label, _ in boxes(play("log", "t-0", *told), "segments")] == ["0", "5", "9"]
+
+    cleaned = play("log", "t-0", *told, e.SegmentsReplaced("t", 0, 0, 9, 70), e.LogCleaned("t", 0, 9, 160, 70, 3))
+    assert [(label[-1], kind) for label, kind in boxes(cleaned, "segments")] == [("0", "good"), ("9", "moving")]
+
+    deleted = play("log", "t-0", *told, e.SegmentsDeleted("t", 0, 9, 2, "retention.ms"))
+    assert [label[-1] for label, _ in boxes(deleted, "segments")] == ["9"]
+    assert boxes(deleted, "log_work") == [("deleted", "bad")]
+
+
+def test_a_lane_counts_what_it_does_not_show() -> None:
+    many = lane("deque", (Box(str(n), str(n), "open", {}) for n in range(MOST_BOXES + 5)))
+
+    assert (len(many.boxes), many.more) == (MOST_BOXES, 5)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> recording.Recording:
+    """The recording of a seed that has all there is: both group protocols, transactions, cleaning, faults."""
+    path = tmp_path_factory.mktemp("anatomy") / "seed.jsonl"
+    command = [sys.executable, "-m", "barnabas.testing.simulator", "--seed", "3", "--record", str(path)]
+    played = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert played.returncode == 0, played.stdout + played.stderr
+    assert f"barnabas anatomy {path}" in played.stdout
+    return recording.read(path)
+
+
+def test_stepping_back_shows_what_was_shown_on_the_way_there(run: recording.Recording) -> None:
+    for scene, found in subjects(run.events).items():
+        film = Film(run.events, scene, max(found, key=lambda subject: len(Film(run.events, scene, subject))))
+        playing = SCENES[scene](film.subject)
+        shown = [playing.picture() for _, event in run.events if playing.apply(event)]
+        assert len(film) == len(shown) > 0
+        for number in {len(film) - 1, len(film) // 2, min(KEYFRAME_STEPS, len(film) - 1), 0}:
+            assert film.step(number).picture == shown[number]
+
+
+def test_every_event_of_the_vocabulary_is_told_by_some_code_and_read_by_some_scene(run: recording.Recording) -> None:
+    told = {type(event) for _, event in run.events}
+    read = {
+        type(event)
+        for scene, found in subjects(run.events).items()
+        for subject in found
+        for playing in [SCENES[scene](subject)]
+        for _, event in run.events
+        if playing.apply(event)
+    }
+    source = "".join(path.read_text() for path in (Path(recording.__file__).parents[1]).rglob("*.py"))
+
+    assert read == told
+    assert {name for name in EVENTS if f"anatomy.events.{name}(" not in source} == set()
+    # What no seed has every time: a batch that is too large, retention, a transaction's end.
+    assert {kind.__name__ for kind in EVENTS.values()} - {kind.__name__ for kind in told} <= {
+        "BatchSplit",
+        "SegmentsDeleted",
+        "SegmentsReplaced",
+    }
+
+
+def test_a_picture_is_a_document_of_bounded_size(run: recording.Recording) -> None:
+    import json
+
+    for scene, found in subjects(run.events).items():
+        for subject in found[:3]:
+            film = Film(run.events, scene, subject)
+            document = json.dumps(as_json(film.step(len(film) // 2).picture))
+            assert len(document) < 50_000
+
+
+def test_a_step_that_there_is_not_is_refused() -> None:
+    film = Film([(0.0, OPENED)], "producer", "p")
+
+    for number in (-1, 1):
+        with pytest.raises(IllegalArgumentError, match="is not one of the 1 steps"):
+            film.step(number)
+    assert [film.step_at(at) for at in (-1.0, 0.0, 9.0)] == [0, 0, 0]
