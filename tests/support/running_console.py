@@ -14,13 +14,15 @@ TIMEOUT = 120.0
 
 
 class RunningConsole:
-    """`barnabas console` in a process of its own; `get` and `post` ask its API as its own page does."""
+    """`barnabas console` in a process of its own; `get` and `post` ask its API as its own page does.
 
-    def __init__(self, bootstrap_servers: str, *options: str) -> None:
-        command = [sys.executable, "-m", "barnabas.cli.main", "console", "-b", bootstrap_servers]
-        self.process = subprocess.Popen(
-            [*command, "--listen", "127.0.0.1:0", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+    Without `bootstrap_servers` it is `barnabas anatomy`, the console of recordings alone.
+    """
+
+    def __init__(self, bootstrap_servers: str | None, *options: str) -> None:
+        words = ["anatomy"] if bootstrap_servers is None else ["console", "-b", bootstrap_servers]
+        command = [sys.executable, "-m", "barnabas.cli.main", *words, "--listen", "127.0.0.1:0", *options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.link = self.next_link()
         self.address = urlsplit(self.link).netloc
         self.cookie = ""
@@ -32,9 +34,9 @@ class RunningConsole:
     def next_link(self) -> str:
         """The link of the next line that it prints."""
         assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            raise AssertionError(f"the console did not start: {self.process.communicate()[1]}")
+        while "/login?token=" not in (line := self.process.stdout.readline()):
+            if not line:
+                raise AssertionError(f"the console did not start: {self.process.communicate()[1]}")
         return line.split()[2]
 
     def log_in(self) -> Self:

@@ -26,6 +26,8 @@ barnabas.
 
 from __future__ import annotations
 
+from os import environ
+
 TYPE_CHECKING = False  # type checkers take it for typing's own
 
 if TYPE_CHECKING:
@@ -48,6 +50,20 @@ def stop() -> None:
     """Have nothing told any more."""
     global active
     active = None
+
+
+def record_if_asked(what: str) -> None:
+    """Have this process record itself where the variable BARNABAS_ANATOMY names a directory for it.
+
+    `what` names the process in the file's name.
+    """
+    directory = environ.get("BARNABAS_ANATOMY")
+    if directory and active is None:
+        from barnabas.anatomy.writer import begin
+
+        recorder = begin(directory, what, stop)
+        if recorder is not None:
+            start(recorder)
 
 
 def __getattr__(name: str) -> ModuleType:

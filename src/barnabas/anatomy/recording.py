@@ -34,8 +34,13 @@ class Recording(NamedTuple):
 
 def write(stream: TextIO, recording: Recording) -> None:
     """Write a recording."""
-    stream.write(json.dumps({_FORMAT_KEY: FORMAT, "title": recording.title, "lost": recording.lost}) + "\n")
+    stream.write(json.dumps(header(recording.title, recording.lost)) + "\n")
     stream.writelines(lines(recording.events))
+
+
+def header(title: str, lost: int) -> dict[str, str | int]:
+    """Return what the first line says."""
+    return {_FORMAT_KEY: FORMAT, "title": title, "lost": lost}
 
 
 def lines(events: Iterable[tuple[float, Event]]) -> Iterator[str]:
@@ -46,8 +51,8 @@ def lines(events: Iterable[tuple[float, Event]]) -> Iterator[str]:
 def read(path: Path) -> Recording:
     """Read a recording. Raises `IllegalArgumentError`, which names the line, for a file that is none; `OSError`."""
     with path.open(encoding="utf-8") as stream:
-        header = _parsed(stream.readline(), path, 1)
-        if not isinstance(header, dict) or header.get(_FORMAT_KEY) != FORMAT:
+        first = _parsed(stream.readline(), path, 1)
+        if not isinstance(first, dict) or first.get(_FORMAT_KEY) != FORMAT:
             raise IllegalArgumentError(
                 f"{path} is no recording that this version of barnabas reads: line 1 has no {_FORMAT_KEY!r}: {FORMAT}"
             )
@@ -59,7 +64,7 @@ def read(path: Path) -> Recording:
             if len(events) >= MOST_EVENTS:
                 raise IllegalArgumentError(f"{path} has more than {MOST_EVENTS} events; record less at a time")
             events.append(_event(_parsed(line, path, number), path, number))
-    return Recording(str(header.get("title", "")), events, int(header.get("lost", 0)))
+    return Recording(str(first.get("title", "")), events, int(first.get("lost", 0)))
 
 
 def _parsed(line: str, path: Path, number: int) -> Any:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas import anatomy
 from barnabas.broker.config import CONTROLLER, BrokerConfig, Listener, advertised_address, is_loopback
 from barnabas.broker.loggers import REQUEST_LOGGER
 from barnabas.broker.network.socket_server import SocketServer, bind, raise_descriptor_limit, read_clocks
@@ -117,6 +118,7 @@ class BrokerRunner:
 
     def run(self) -> None:
         """Start, serve, stop. Raises BrokerStartError."""
+        anatomy.record_if_asked("broker")
         if self._signals:
             # The process is the broker's own.
             raise_descriptor_limit()

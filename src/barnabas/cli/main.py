@@ -14,6 +14,7 @@ COMMANDS = {
     "up": ("up", "start a broker in the foreground"),
     "format": ("format", "format the directories of a node of a cluster"),
     "console": ("console", "serve a web page that shows a cluster"),
+    "anatomy": ("anatomy", "watch what producer, consumers and broker do, step by step"),
     "top": ("top", "watch topics, groups and brokers in the terminal"),
     "topic": ("topic", "list, describe, create, delete and change topics"),
     "produce": ("produce", "send lines of standard input to a topic"),
@@ -38,7 +39,7 @@ COMMANDS = {
 }
 
 #: Shown by name only in the list of commands, which has to fit a screen.
-_RARE = ("token", "format", "feature", "leader", "monitoring", "decode", "completion")
+_RARE = ("anatomy", "token", "format", "feature", "leader", "monitoring", "decode", "completion")
 
 _USAGE = """\
 usage: barnabas COMMAND [OPTION]..., or barnabas --version

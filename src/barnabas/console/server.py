@@ -26,6 +26,7 @@ from barnabas.admin import ConfigResource
 from barnabas.aio import AdminClient
 from barnabas.clock import wall_clock_ms
 from barnabas.console import cluster_parts, groups, overview, topic_changes, topics
+from barnabas.console.anatomy_routes import AnatomyRoutes
 from barnabas.console.answers import Body, on_fault, on_kafka_error, parameter
 from barnabas.console.commands import Commands
 from barnabas.console.guard import LOGIN, Guard, Rules
@@ -57,7 +58,8 @@ class Console:
         self.commands = Commands(settings.connection)
         self._server: _Server | None = None
         self._admin: AdminClient | None = None
-        self._records = RecordRoutes(settings, lambda: self.admin, self.commands)
+        self._records = RecordRoutes(settings, lambda: self.admin, self.commands) if settings.has_cluster else None
+        self._anatomy = AnatomyRoutes(settings.recordings)
 
     @property
     def url(self) -> str:
@@ -94,7 +96,8 @@ class Console:
             ssl_certfile=self._settings.tls_certificate,
             ssl_keyfile=self._settings.tls_key,
         )
-        self._server = _Server(config, [self._hub.close, self._records.scans.cancel_all])
+        scans = [] if self._records is None else [self._records.scans.cancel_all]
+        self._server = _Server(config, [self._hub.close, *scans])
         self._on_ready = on_ready
         await self._server.serve(sockets=[self._socket])
 
@@ -119,13 +122,19 @@ class Console:
         self._cookie = rules.cookie
         application = Starlette(
             routes=self._routes(),
-            lifespan=self._lifespan,
+            lifespan=self._cluster_lifespan if self._settings.has_cluster else self._lifespan,
             exception_handlers={KafkaError: on_kafka_error, Exception: on_fault},
         )
         return Guard(application, rules, self.sessions)
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, application: Starlette) -> AsyncIterator[None]:
+        self._on_ready(self.new_link())
+        yield
+
+    @contextlib.asynccontextmanager
+    async def _cluster_lifespan(self, application: Starlette) -> AsyncIterator[None]:
+        assert self._records is not None
         async with AdminClient(self._settings.clients["admin"]) as self._admin:
             views = {
                 "overview": lambda sample, points: overview.overview(sample, points, self.commands),
@@ -149,13 +158,16 @@ class Console:
             Route(LOGIN, self._login),
             Route("/api/session", self._session),
             Route("/api/events", self._events),
-            *self._topic_routes(),
-            *self._records.routes(),
-            *self._group_routes(),
-            *self._cluster_routes(),
+            *self._anatomy.routes(),
+            *self._routes_of_cluster(),
             Route("/api/{path:path}", _no_such_path, methods=["GET", "POST"]),
             Mount("/", GZipMiddleware(static, minimum_size=1000)),
         ]
+
+    def _routes_of_cluster(self) -> list[BaseRoute]:
+        if self._records is None:
+            return []
+        return [*self._topic_routes(), *self._records.routes(), *self._group_routes(), *self._cluster_routes()]
 
     def _topic_routes(self) -> list[BaseRoute]:
         one = "/api/topics/{topic}"
@@ -243,6 +255,8 @@ class Console:
                 "version": __version__,
                 "readOnly": self._settings.read_only,
                 "connection": self.commands.line().split()[1:],
+                "hasCluster": self._settings.has_cluster,
+                "hasAnatomy": bool(self._settings.recordings),
             }
         )
 

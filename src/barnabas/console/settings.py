@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from barnabas.errors import ConfigError
@@ -13,7 +14,8 @@ class ConsoleSettings(NamedTuple):
     """Where the console listens, and the clients' settings by section ("admin", "consumer", "producer").
 
     `connection` is how a command line names the same cluster, such as ("-b", "localhost:9092"); it has no secrets.
-    `allowed_hosts` are further names under which browsers may ask for it, such as that of a reverse proxy.
+    `allowed_hosts` are further names under which browsers may ask for it, such as that of a reverse proxy. Without
+    `clients` there is no cluster, and the console shows the `recordings` of `barnabas.anatomy` alone.
     """
 
     clients: Mapping[str, Mapping[str, Any]]
@@ -25,6 +27,12 @@ class ConsoleSettings(NamedTuple):
     tls_certificate: str | None = None
     tls_key: str | None = None
     schema_registry: str | None = None
+    recordings: tuple[Path, ...] = ()
+
+    @property
+    def has_cluster(self) -> bool:
+        """Whether there is a cluster to show, and not only recordings."""
+        return bool(self.clients)
 
 
 def check_exposure(settings: ConsoleSettings) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas import anatomy
 from barnabas.client.client_utils import metric_config
 from barnabas.client.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
 from barnabas.client.consumer.consumer_interceptors import ConsumerInterceptors
@@ -54,7 +55,8 @@ class ConsumerParts(NamedTuple):
 
 
 def consumer_parts(config: ConsumerConfig, environment: Environment) -> ConsumerParts:
-    """Make all parts; nothing is connected and no thread runs yet."""
+    """Make all parts; nothing is connected and no thread of the consumer runs yet."""
+    anatomy.record_if_asked("client")
     subscriptions = SubscriptionState(AutoOffsetResetStrategy.parse(config.get_str("auto.offset.reset")))
     metadata = ConsumerMetadata(
         subscriptions,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from barnabas import anatomy
 from barnabas.client.client_utils import metric_config
 from barnabas.client.producer.accumulator_settings import AccumulatorSettings
 from barnabas.client.producer.append import SendPath
@@ -36,6 +37,7 @@ class ProducerParts:
     def __init__(
         self, config: ProducerConfig, environment: Environment, new_waiter: Callable[[int], Waiter] = WaitingThread
     ) -> None:
+        anatomy.record_if_asked("client")
         self.config = config
         self.environment = environment
         self.clock = environment.clock

@@ -7,6 +7,7 @@ import { Topic } from "./topic.mjs";
 import { Groups, Group, Transactions } from "./groups.mjs";
 import { BrokersPage, BrokerPage } from "./brokers.mjs";
 import { RecordPage } from "./records.mjs";
+import { Anatomy } from "./anatomy.mjs";
 
 // Name in the address → component, its key after `g`, and whether it stands in the menu.
 const SCREENS = {
@@ -19,6 +20,7 @@ const SCREENS = {
   transactions: { view: Transactions, key: "x", menu: true },
   brokers: { view: BrokersPage, key: "b", menu: true },
   broker: { view: BrokerPage, under: "brokers" },
+  anatomy: { view: Anatomy, key: "a", menu: true },
 };
 const THEMES = ["auto", "light", "dark"];
 const remembered = (name, otherwise) => { try { return localStorage.getItem(name) ?? otherwise; } catch { return otherwise; } };
@@ -33,12 +35,15 @@ function place() {
   return { screen: Object.hasOwn(SCREENS, screen) ? screen : "overview", name, query: new URLSearchParams(query ?? "") };
 }
 
+// A console of recordings alone has no cluster to show.
+const isShown = (name, session) => (name === "anatomy" ? session.hasAnatomy : session.hasCluster);
+
 function applyTheme(theme) {
   if (theme === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
 }
 
-function useKeyboard(showHelp) {
+function useKeyboard(session, showHelp) {
   useEffect(() => {
     let previous = "";
     let pressedAt = 0;
@@ -46,7 +51,7 @@ function useKeyboard(showHelp) {
       const inField = event.target.closest?.("input, textarea, select, dialog");
       if (event.ctrlKey || event.metaKey || event.altKey || inField) return;
       // When the key was pressed, not when a busy page comes to it.
-      const goal = previous === "g" && event.timeStamp - pressedAt < 1500 && Object.entries(SCREENS).find(([, screen]) => screen.key === event.key);
+      const goal = previous === "g" && event.timeStamp - pressedAt < 1500 && Object.entries(SCREENS).find(([name, screen]) => screen.key === event.key && isShown(name, session));
       if (goal) location.hash = `#/${goal[0]}`;
       else if (event.key === "?") showHelp(true);
       else if (event.key === "/" || event.key === "n") {
@@ -68,8 +73,8 @@ function useKeyboard(showHelp) {
   }, []);
 }
 
-function Help({ onClose }) {
-  const keys = [...Object.entries(SCREENS).filter(([, s]) => s.key).map(([name, s]) => [`g ${s.key}`, t(`menu.${name}`)]),
+function Help({ session, onClose }) {
+  const keys = [...Object.entries(SCREENS).filter(([name, s]) => s.key && isShown(name, session)).map(([name, s]) => [`g ${s.key}`, t(`menu.${name}`)]),
     ["/", t("key.search")], ["n", t("key.new")], ["↑ ↓", t("key.rows")], ["?", t("key.help")], ["Esc", t("key.close")]];
   return html`<${Dialog} title=${t("help.title")} onClose=${onClose}><table><tbody>
     ${keys.map(([key, what]) => html`<tr><td><span class="kbd">${key}</span></td><td>${what}</td></tr>`)}</tbody></table>
@@ -81,29 +86,30 @@ function App({ session }) {
   const [help, setHelp] = useState(false);
   const [, setWords] = useState("");
   const [theme, setTheme] = useState(remembered("theme", "auto"));
-  const { trouble } = useEvents("trouble");
+  const { trouble } = useEvents(session.hasCluster ? "trouble" : "");
   useEffect(() => {
     const move = () => { setAt(place()); scrollTo(0, 0); };
     addEventListener("hashchange", move);
     return () => removeEventListener("hashchange", move);
   }, []);
   useEffect(() => { applyTheme(theme); remember("theme", theme); }, [theme]);
-  useEffect(() => { document.title = `${at.name || t(`menu.${at.screen}`)} – barnabas`; }, [at]);
-  useKeyboard(setHelp);
+  useEffect(() => { document.title = `${at.name || t(`menu.${isShown(at.screen, session) ? at.screen : "anatomy"}`)} – barnabas`; }, [at]);
+  useKeyboard(session, setHelp);
   const speak = async (event) => { await useLanguage(event.target.value); remember("language", currentLanguage()); setWords(currentLanguage()); };
-  const { view: View } = SCREENS[at.screen];
+  const screen = isShown(at.screen, session) ? at.screen : "anatomy";
+  const { view: View } = SCREENS[screen];
   return html`<a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById("main").focus(); }}>${t("menu.skip")}</a>
     <header class="top"><span class="name">barnabas</span>
-      <nav aria-label=${t("menu.label")}>${Object.entries(SCREENS).filter(([, s]) => s.menu).map(([name]) => html`<a key=${name} href="#/${name}"
-        aria-current=${at.screen === name || SCREENS[at.screen].under === name ? "page" : undefined}>${t(`menu.${name}`)}</a>`)}</nav>
+      <nav aria-label=${t("menu.label")}>${Object.entries(SCREENS).filter(([name, s]) => s.menu && isShown(name, session)).map(([name]) => html`<a key=${name} href="#/${name}"
+        aria-current=${screen === name || SCREENS[screen].under === name ? "page" : undefined}>${t(`menu.${name}`)}</a>`)}</nav>
       <span class="right">${session.readOnly && html`<span class="tag">${t("session.readOnly")}</span>`}
         <span class="dim mono">${visible(session.connection.at(-1) ?? "")}</span>
         <select aria-label=${t("menu.language")} value=${currentLanguage()} onChange=${speak}>${Object.entries(LANGUAGES).map(([code, name]) => html`<option value=${code}>${name}</option>`)}</select>
         <select aria-label=${t("menu.theme")} value=${theme} onChange=${(e) => setTheme(e.target.value)}>${THEMES.map((one) => html`<option value=${one}>${t(`theme.${one}`)}</option>`)}</select>
         <button aria-label=${t("help.title")} onClick=${() => setHelp(true)}>?</button></span></header>
     <main id="main" tabindex="-1">${trouble && html`<div class="box bad" role="alert">${t("error.sample")} <b>${visible(trouble.error)}</b> ${visible(trouble.message)}</div>`}
-      <${Boundary} place=${location.hash}><${View} key=${at.screen + at.name} name=${at.name} query=${at.query} session=${session} /><//></main>
-    ${help && html`<${Help} onClose=${() => setHelp(false)} />`}`;
+      <${Boundary} place=${location.hash}><${View} key=${screen + at.name} name=${at.name} query=${at.query} session=${session} /><//></main>
+    ${help && html`<${Help} session=${session} onClose=${() => setHelp(false)} />`}`;
 }
 
 async function start() {

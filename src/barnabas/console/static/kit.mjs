@@ -103,6 +103,7 @@ export function useDocument(path) {
 export function useEvents(kinds) {
   const [states, setStates] = useState({});
   useEffect(() => {
+    if (!kinds) return undefined;
     let source = null;
     const open = () => {
       source = new EventSource(`api/events?kinds=${kinds}`);

@@ -1,0 +1,102 @@
+// Anatomy: a recording as a film. One renderer draws all scenes: lanes of boxes, from the picture that the server reduced.
+import { html, t, get, enc, useDocument, useState, useEffect, useRef, visible, Problem, Loading, Empty } from "./kit.mjs";
+
+const SPEEDS = [0.1, 1, 10, 100];
+const FRAME = 120;
+
+const fact = ([name, value]) => t(`fact.${name}`, { v: visible(value) });
+
+function AnatomyBox({ box, isNew }) {
+  const facts = Object.entries(box.facts).map(fact);
+  const fill = box.fill === null ? null : html`<progress max="1" value=${box.fill} aria-hidden="true"></progress>`;
+  return html`<li class="part ${box.kind}${isNew ? " new" : ""}" title=${facts.join("\n")}><b>${visible(box.label)}</b>
+    <span class="visually-hidden">${t(`kind.${box.kind}`)}</span>${fill}<small>${facts.slice(0, 4).join(" · ")}</small></li>`;
+}
+
+function AnatomyLane({ lane, before }) {
+  const title = t(`lane.${lane.title}`, Object.fromEntries(Object.entries(lane.of).map(([name, value]) => [name, visible(value)])));
+  return html`<section class="lane" aria-label=${title}><h3>${title}</h3><ol>${lane.boxes.map((box) =>
+    html`<${AnatomyBox} key=${box.key} box=${box} isNew=${before !== null && !before.has(box.key)} />`)}
+    ${lane.more > 0 && html`<li class="dim">${t("anatomy.more", { n: lane.more })}</li>`}
+    ${lane.boxes.length === 0 && html`<li class="dim">${t("anatomy.nothing")}</li>`}</ol></section>`;
+}
+
+function Picture({ picture }) {
+  const seen = useRef(null);
+  const before = seen.current;
+  useEffect(() => { seen.current = new Set(picture.lanes.flatMap((lane) => lane.boxes.map((box) => box.key))); }, [picture]);
+  return html`<div class="picture">${picture.lanes.map((lane, i) => html`<${AnatomyLane} key=${i} lane=${lane} before=${before} />`)}
+    ${picture.more > 0 && html`<p class="dim">${t("anatomy.moreLanes", { n: picture.more })}</p>`}</div>`;
+}
+
+function Player({ path, span }) {
+  const [state, setState] = useState({ shown: null, error: null });
+  const [isPlaying, setPlaying] = useState(false);
+  const [speed, setSpeed] = useState(1);
+  const asked = useRef(0);
+  const show = async (query) => {
+    const number = ++asked.current;
+    try {
+      const shown = await get(`${path}${query}`);
+      if (number === asked.current) setState({ shown, error: null });
+      return shown;
+    } catch (error) {
+      if (number === asked.current) { setState((old) => ({ ...old, error })); setPlaying(false); }
+      return null;
+    }
+  };
+  useEffect(() => { setPlaying(false); show("&step=0"); }, [path]);
+  useEffect(() => {
+    if (!isPlaying || !state.shown) return undefined;
+    let isOver = false;
+    let at = state.shown.at;
+    const turn = async () => {
+      at += (FRAME / 1000) * speed;
+      const shown = await show(`&at=${at}`);
+      if (isOver || !shown) return;
+      if (shown.step >= shown.steps - 1) setPlaying(false); else setTimeout(turn, FRAME);
+    };
+    const first = setTimeout(turn, FRAME);
+    return () => { isOver = true; clearTimeout(first); };
+  }, [isPlaying, speed]);
+  if (!state.shown) return html`<${Problem} error=${state.error} />${!state.error && html`<${Loading} />`}`;
+  const { step, steps, at, event, picture } = state.shown;
+  const go = (to) => { setPlaying(false); show(`&step=${Math.max(0, Math.min(steps - 1, to))}`); };
+  const button = (name, sign, action, disabled) => html`<button aria-label=${t(`anatomy.${name}`)} title=${t(`anatomy.${name}`)} disabled=${disabled} onClick=${action}>${sign}</button>`;
+  const onKey = (pressed) => {
+    const move = { ArrowLeft: -1, ArrowRight: 1, PageUp: -20, PageDown: 20 }[pressed.key];
+    if (move === undefined || pressed.target.tagName === "SELECT") return;
+    pressed.preventDefault();
+    go(step + move);
+  };
+  const fields = Object.fromEntries(Object.entries(event.fields).map(([name, value]) => [name, visible(value === "" ? "–" : value)]));
+  return html`<div onKeyDown=${onKey}><div class="row" role="group" aria-label=${t("anatomy.steps")}>
+      ${button("first", "«", () => go(0), step === 0)}${button("back", "‹", () => go(step - 1), step === 0)}
+      ${button(isPlaying ? "pause" : "play", isPlaying ? "■" : "▶", () => setPlaying(!isPlaying), step >= steps - 1)}
+      ${button("forward", "›", () => go(step + 1), step >= steps - 1)}${button("last", "»", () => go(steps - 1), step >= steps - 1)}
+      <select aria-label=${t("anatomy.speed")} value=${speed} onChange=${(e) => setSpeed(Number(e.target.value))}>${SPEEDS.map((one) => html`<option value=${one}>×${one}</option>`)}</select>
+      <input class="scrub" type="range" min="0" max=${steps - 1} value=${step} aria-label=${t("anatomy.step")} onInput=${(e) => go(Number(e.target.value))} />
+      <span class="num">${t("anatomy.place", { n: step + 1, of: steps })} · ${t("anatomy.seconds", { s: (at - span).toFixed(4) })}</span></div>
+    <p class="box" role="status" aria-live="polite"><b class="mono">${event.name}</b> ${t(`event.${event.name}`, fields)}</p>
+    <${Problem} error=${state.error} /><${Picture} picture=${picture} /></div>`;
+}
+
+export function Anatomy({ query }) {
+  const wanted = query.get("recording") ?? "";
+  const { data, error, reload } = useDocument(`api/anatomy?recording=${enc(wanted)}`);
+  const [chosen, choose] = useState({ scene: null, subject: null });
+  if (!data) return html`<h1>${t("anatomy.title")}</h1><${Problem} error=${error} />${!error && html`<${Loading} />`}`;
+  const scenes = Object.keys(data.subjects).filter((scene) => data.subjects[scene].length > 0);
+  if (scenes.length === 0) return html`<h1>${t("anatomy.title")}</h1><${Empty}>${t("anatomy.empty")}<//>`;
+  const scene = scenes.includes(chosen.scene) ? chosen.scene : scenes[0];
+  const subject = data.subjects[scene].includes(chosen.subject) ? chosen.subject : data.subjects[scene][0];
+  const path = `api/anatomy/${scene}?recording=${enc(data.recording)}&subject=${enc(subject)}`;
+  return html`<h1>${t("anatomy.title")}: ${visible(data.title)}</h1>
+    <div class="row">${data.recordings.length > 1 && html`<select aria-label=${t("anatomy.recording")} value=${data.recording} onChange=${(e) => { location.hash = `#/anatomy?recording=${enc(e.target.value)}`; }}>${data.recordings.map((name) => html`<option value=${name}>${visible(name)}</option>`)}</select>`}
+      ${scenes.map((name) => html`<button key=${name} class="tab" aria-current=${name === scene ? "page" : undefined} onClick=${() => choose({ scene: name, subject: null })}>${t(`scene.${name}`)}</button>`)}
+      <select aria-label=${t(`scene.${scene}`)} value=${subject} onChange=${(e) => choose({ scene, subject: e.target.value })}>${data.subjects[scene].map((name) => html`<option value=${name}>${visible(name)}</option>`)}</select>
+      <button onClick=${reload}>${t("action.reload")}</button></div>
+    <p class="dim">${t(`about.${scene}`)}</p>
+    ${data.lost > 0 && html`<p class="warn">${t("anatomy.lost", { n: data.lost })}</p>`}
+    <${Player} path=${path} span=${data.from} />`;
+}

@@ -1,0 +1,116 @@
+"""The anatomy screen in a real browser: every scene of a whole run, step by step, by keyboard, in both languages."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from barnabas.anatomy import events as e
+from barnabas.anatomy import recording
+from barnabas.anatomy.events import EVENTS
+from barnabas.anatomy.scenes import SCENES
+from tests.support.browser import Watched, chromium
+from tests.support.running_console import RunningConsole
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytest.importorskip("starlette")
+
+ATTACK = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of a seed, and one whose names are meant to run."""
+    directory = tmp_path_factory.mktemp("recordings")
+    command = [sys.executable, "-m", "barnabas.testing.simulator", "--seed", "3", "--record"]
+    subprocess.run([*command, str(directory / "a-seed.jsonl")], check=True, capture_output=True)
+    told: list[tuple[float, e.Event]] = [(0.0, e.BatchOpened(ATTACK, 1, ATTACK, 0))]
+    with (directory / "b-attack.jsonl").open("w") as stream:
+        recording.write(stream, recording.Recording(ATTACK, told))
+    return directory
+
+
+@pytest.fixture(scope="module")
+def watched(recordings: Path) -> Iterator[Watched]:
+    with RunningConsole(None, str(recordings)) as console, chromium() as browser:
+        context = browser.new_context(viewport={"width": 1200, "height": 900}, locale="en-GB")
+        found = Watched(context.new_page(), console.url)
+        found.page.goto(console.link)
+        yield found
+
+
+@pytest.fixture
+def page(watched: Watched) -> Iterator[Page]:
+    watched.page.reload()
+    watched.page.wait_for_selector(".picture")
+    watched.wrong.clear()
+    yield watched.page
+    assert watched.wrong == []
+
+
+def place(page: Page) -> int:
+    return int(page.get_by_label("Step", exact=True).input_value())
+
+
+def test_each_scene_is_drawn_and_no_text_is_missing(page: Page) -> None:
+    for language in ("en", "ko"):
+        page.get_by_role("banner").locator("select").first.select_option(language)
+        scenes = page.locator("main button.tab")
+        for number in range(scenes.count()):
+            scenes.nth(number).click()
+            page.wait_for_selector(".picture .lane")
+            page.locator("main button", has_text="»").click()
+            text = page.inner_text("main")
+            for start in ("event.", "lane.", "fact.", "kind.", "scene.", "about.", "anatomy."):
+                assert not any(word.startswith(start) for word in text.split()), text
+    page.get_by_role("banner").locator("select").first.select_option("en")
+    page.get_by_label("Step", exact=True).wait_for()
+
+
+def test_arrows_step_on_and_back_and_show_the_same_picture_again(page: Page) -> None:
+    scrub = page.get_by_label("Step", exact=True)
+    scrub.focus()
+    page.keyboard.press("PageDown")
+    page.locator("span.num", has_text="21 of").wait_for()
+    shown = page.inner_text(".picture")
+    page.keyboard.press("ArrowRight")
+    page.locator("span.num", has_text="22 of").wait_for()
+    page.keyboard.press("ArrowLeft")
+    page.locator("span.num", has_text="21 of").wait_for()
+
+    assert page.inner_text(".picture") == shown
+    assert place(page) == 20
+
+
+def test_play_goes_on_to_the_end_by_itself(page: Page) -> None:
+    page.get_by_label("Speed").select_option("100")
+    page.get_by_label("Play").click()
+    page.get_by_label("One step on").and_(page.locator(":disabled")).wait_for()
+
+    assert place(page) > 100
+
+
+def test_names_that_are_meant_to_run_stay_text(page: Page) -> None:
+    page.get_by_label("Recording").select_option("b-attack.jsonl")
+    page.get_by_role("heading", level=1).get_by_text(ATTACK).wait_for()
+
+    assert ATTACK in page.inner_text(".picture")
+
+
+def test_every_event_fact_lane_and_scene_has_its_text_in_both_languages() -> None:
+    texts = files("barnabas.console") / "static" / "texts"
+    for language in ("en", "ko"):
+        known = json.loads((texts / f"{language}.json").read_text("utf-8"))
+        for name, kind in EVENTS.items():
+            fields = dict.fromkeys(kind._fields, "")
+            known[f"event.{name}"].format(**fields)
+        assert all(f"scene.{name}" in known and f"about.{name}" in known for name in SCENES)

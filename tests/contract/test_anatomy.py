@@ -1,0 +1,136 @@
+"""`barnabas anatomy`: recordings of programs and of the stage, as the page asks for them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from barnabas import Broker
+from barnabas.anatomy import events as e
+from barnabas.anatomy import recording
+from barnabas.anatomy.scenes import SCENES
+from tests.support.running_console import RunningConsole
+
+pytest.importorskip("starlette")
+
+BATCH: list[tuple[float, e.Event]] = [
+    (1.0, e.BatchOpened("p", 1, "t", 0)),
+    (1.5, e.BatchDrained("p", 1, "t", 0, 5, 3, 120, 4.9, 0, 7)),
+    (2.0, e.BatchEnded(1, "succeeded", 40, "")),
+]
+
+
+def recorded(path: Path, title: str = "a batch") -> Path:
+    with path.open("w") as stream:
+        recording.write(stream, recording.Recording(title, BATCH))
+    return path
+
+
+def test_a_recording_is_shown_step_by_step_and_nothing_else(tmp_path: Path) -> None:
+    with RunningConsole(None, str(recorded(tmp_path / "one.jsonl"))) as console:
+        console.log_in()
+        assert console.get("/api/session")["hasCluster"] is False
+        found = console.get("/api/anatomy")
+        assert (found["title"], found["events"], found["subjects"]["producer"]) == ("a batch", 3, ["p"])
+
+        first = console.get("/api/anatomy/producer?subject=p&step=0")
+        assert (first["event"]["name"], first["steps"], first["at"]) == ("BatchOpened", 3, 1.0)
+        assert next(lane["title"] for lane in first["picture"]["lanes"]) == "deque"
+        assert console.get("/api/anatomy/producer?subject=p&at=1.7")["event"]["name"] == "BatchDrained"
+        assert console.get("/api/anatomy/producer?subject=p")["event"]["name"] == "BatchEnded"
+
+        for wrong in (
+            "/api/anatomy/producer?subject=q",
+            "/api/anatomy/nothing?subject=p",
+            "/api/anatomy/producer?subject=p&step=x",
+            "/api/anatomy/producer?subject=p&step=-1",
+            "/api/anatomy/producer?subject=p&at=nan%20",
+            "/api/anatomy?recording=../../etc/passwd",
+        ):
+            assert console.get(wrong, status=400)["error"] == "IllegalArgumentError", wrong
+        assert console.get("/api/topics", status=404)["error"] == "NotFound"
+        assert console.close() == 0
+
+
+def test_a_directory_stands_for_its_recordings_and_one_that_grows_is_read_again(tmp_path: Path) -> None:
+    recorded(tmp_path / "a.jsonl", "first")
+    growing = recorded(tmp_path / "b.jsonl", "second")
+    with RunningConsole(None, str(tmp_path)) as console:
+        console.log_in()
+        assert console.get("/api/anatomy")["recordings"] == ["a.jsonl", "b.jsonl"]
+        assert console.get("/api/anatomy?recording=b.jsonl")["events"] == 3
+        with growing.open("a") as stream:
+            stream.writelines(recording.lines([(3.0, e.BatchOpened("p", 2, "t", 0))]))
+        assert console.get("/api/anatomy?recording=b.jsonl")["events"] == 4
+        growing.write_text("no recording any more\n")
+        assert "line 1" in console.get("/api/anatomy?recording=b.jsonl", status=400)["message"]
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["nowhere.jsonl"], "there is no recording"),
+        (["."], "has no recordings"),
+    ],
+)
+def test_what_is_no_recording_is_an_error_that_says_how_to_make_one(
+    tmp_path: Path, names: list[str], said: str
+) -> None:
+    command = [sys.executable, "-m", "barnabas.cli.main", "anatomy", *(str(tmp_path / name) for name in names)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert run.returncode == 2
+    assert said in run.stderr
+    assert "BARNABAS_ANATOMY" in run.stderr
+
+
+PROGRAM = """
+import sys
+from barnabas import Producer
+with Producer(bootstrap_servers=sys.argv[1], client_id="mine") as producer:
+    for number in range(100):
+        producer.send("t", b"%d" % number)
+"""
+
+
+def test_a_program_records_itself_where_the_environment_says(tmp_path: Path) -> None:
+    directory = tmp_path / "made" / "there"
+    with Broker() as broker:
+        program = [sys.executable, "-c", PROGRAM, broker.bootstrap_servers]
+        subprocess.run(program, env={"BARNABAS_ANATOMY": str(directory)}, check=True)
+
+    [path] = directory.iterdir()
+    told = [event for _, event in recording.read(path).events]
+    assert sum(event.records for event in told if isinstance(event, e.BatchDrained)) == 100
+    assert {event.client for event in told if isinstance(event, e.BatchOpened)} == {"mine"}
+    assert [event.outcome for event in told if isinstance(event, e.BatchEnded)].count("succeeded") > 0
+
+
+def test_a_program_goes_on_where_it_cannot_be_recorded(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with Broker() as broker:
+        program = [sys.executable, "-c", PROGRAM, broker.bootstrap_servers]
+        run = subprocess.run(
+            program, env={"BARNABAS_ANATOMY": str(tmp_path / "file")}, capture_output=True, text=True, check=True
+        )
+
+    assert "nothing is recorded" in run.stderr
+
+
+def test_the_stage_shows_every_scene(tmp_path: Path) -> None:
+    with RunningConsole(None) as console:
+        console.log_in()
+        deadline = time.monotonic() + 120
+        while True:
+            found = console.get("/api/anatomy")
+            if all(found["subjects"][scene] for scene in SCENES) and "reader-2" in found["subjects"]["consumer"]:
+                break
+            assert time.monotonic() < deadline, found
+            time.sleep(0.5)
+        assert found["subjects"]["group"] == ["shop"]
+        assert {"orders", "payments"} == {*found["subjects"]["producer"]}
+        assert console.close() == 0
