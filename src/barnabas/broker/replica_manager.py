@@ -167,7 +167,7 @@ class ReplicaManager:
                 self._stop_replica(cluster, name)
                 continue
             if name in waiting:
-                failed[name] = errors.NotLeaderOrFollowerError(f"the log of {name} is being opened")
+                failed[name] = errors.NotLeaderOrFollowerError(f"the log of {name} is being opened, or truncated")
                 continue
             try:
                 self._take_role(cluster, self._replica(name, topic_id), name, registration, now_ms)
@@ -178,14 +178,16 @@ class ReplicaManager:
     def _waiting_for_logs(
         self, cluster: Cluster, changed: Mapping[TopicPartition, tuple[bytes, PartitionRegistration]]
     ) -> set[TopicPartition]:
-        wanted = []
+        wanted, truncating = [], set()
         for name, (topic_id, registration) in changed.items():
             found = self._partitions.get(name)
             if cluster.me in registration.replicas and (found is None or found.topic_id != topic_id):
                 wanted.append((name, topic_id))
+            elif found is not None and found.log.is_truncating:
+                truncating.add(name)
         if not wanted:
-            return set()
-        return {name for name, _ in wanted} - self.assigned_logs.take_ready(wanted)
+            return truncating
+        return truncating | {name for name, _ in wanted} - self.assigned_logs.take_ready(wanted)
 
     def _take_role(
         self,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from barnabas import errors
-from barnabas.broker.log.log_manager import OPEN_BYTES
+from barnabas.broker.log.log_opener import OPEN_BYTES
 from barnabas.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,

@@ -24,7 +24,7 @@ class LeaderEpochFileCache:
 
     An epoch that begins reaches the file with the log's next flush, beside the loop (`prepare_write`): until then the
     recovery point lies before its records, and recovery finds it again in their batches. What there was before is not
-    looked for there, so the file is replaced as a whole and synced. What is cut off the end goes to the file at once.
+    looked for there, so the file is replaced as a whole and synced. A truncation writes what is left (`truncation.py`).
     """
 
     __slots__ = ("_entries", "_filesystem", "_on_disk", "_version", "latest_epoch", "path")
@@ -84,13 +84,8 @@ class LeaderEpochFileCache:
         higher = next(entry for entry in self._entries if entry.epoch > epoch)
         return EpochEntry(floor, higher.start_offset)
 
-    def truncate_from_end(self, end_offset: int) -> None:
-        """Drop the epochs that begin at or beyond the new end of the log."""
-        if self.drop_beyond(end_offset):
-            self.flush()
-
     def drop_beyond(self, end_offset: int) -> bool:
-        """Drop epochs without records, as is done whenever a log is opened; the file has them until the next flush."""
+        """Drop the epochs that begin at or beyond the end of the log; the file has them until `prepare_write`."""
         return self._set([entry for entry in self._entries if entry.start_offset < end_offset])
 
     def truncate_from_start(self, start_offset: int) -> None:
@@ -100,9 +95,13 @@ class LeaderEpochFileCache:
             newer = self._entries[len(older) :]
             self._set([EpochEntry(older[-1].epoch, start_offset), *newer])
 
+    def drop_all(self) -> bool:
+        """Drop everything; the file has it until `prepare_write`."""
+        return self._set([])
+
     def clear(self) -> None:
-        """Drop everything."""
-        if self._set([]):
+        """Drop everything, on the disk too."""
+        if self.drop_all():
             self.flush()
 
     def _set(self, entries: list[EpochEntry]) -> bool:

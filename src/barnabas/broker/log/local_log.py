@@ -11,7 +11,7 @@ from barnabas.broker.log.log_segments import LogSegments
 from barnabas.errors import OffsetOutOfRangeError
 
 if TYPE_CHECKING:
-    from barnabas.broker.log.filesystem import Buffer, File, FileSystem
+    from barnabas.broker.log.filesystem import Buffer, File, FileSystem, Sync
     from barnabas.broker.log.log_config import LogConfig
     from barnabas.broker.log.transaction_index import AbortedTxn
 
@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 class LocalLog:
     """Batches in files; knows nothing of producers, epochs or the high watermark. Raises `OSError` from the disk."""
 
-    __slots__ = ("config", "directory", "filesystem", "log_end_offset", "recovery_point", "segments")
+    __slots__ = (
+        "_most_flushed",
+        "config",
+        "directory",
+        "filesystem",
+        "log_end_offset",
+        "recovery_point",
+        "segments",
+    )
 
     def __init__(
         self,
@@ -36,6 +44,8 @@ class LocalLog:
         self.segments = segments
         self.log_end_offset = log_end_offset
         self.recovery_point = recovery_point
+        #: Up to where a flush has begun since the last truncation, at most.
+        self._most_flushed = recovery_point
 
     @property
     def unflushed_messages(self) -> int:
@@ -123,6 +133,7 @@ class LocalLog:
 
     def begin_flush(self, up_to: int) -> list[File]:
         """Write what is only in memory; the files to be synced so that every record below `up_to` is on the disk."""
+        self._most_flushed = max(self._most_flushed, up_to)
         if up_to <= self.recovery_point:
             return []
         return [file for segment in self.segments.values(self.recovery_point, up_to) for file in segment.begin_flush()]
@@ -134,9 +145,11 @@ class LocalLog:
         return []
 
     def end_flush(self, up_to: int) -> None:
-        """Move the recovery point, for files and directories are synced."""
-        if up_to > self.recovery_point:
-            self.recovery_point = min(up_to, self.log_end_offset)
+        """Move the recovery point, for files and directories are synced.
+
+        A flush that began before the log was truncated says nothing of what was written since.
+        """
+        self.recovery_point = max(self.recovery_point, min(up_to, self.log_end_offset, self._most_flushed))
 
     def remove_segments(self, segments: list[LogSegment]) -> list[str]:
         """Take segments out of the log and rename their files to `.deleted`; the files, which may go any time now."""
@@ -159,10 +172,11 @@ class LocalLog:
         self.filesystem.sync_directory(self.directory)
         return paths
 
-    def truncate_to(self, offset: int) -> list[str]:
+    def truncate_to(self, offset: int) -> tuple[list[str], Sync]:
         """End the log at the offset, or where the batch begins in which it lies; the files that are to go.
 
-        When this returns the disk has it: what is written next must not come to lie between what was cut.
+        Before the flush that is returned has run, nothing may be appended: it must not come to lie between what was
+        cut.
         """
         deleted = [segment for segment in self.segments if segment.base_offset > offset]
         # From the last one on: so a crash never leaves a log with a gap.
@@ -171,18 +185,15 @@ class LocalLog:
         self.segments.used_as_active(active)
         self.log_end_offset = active.truncate_to(offset)
         self.recovery_point = min(self.recovery_point, self.log_end_offset)
-        for file in active.begin_flush():
-            file.sync()
-        self.filesystem.sync_directory(self.directory)
-        return paths
+        self._most_flushed = self.recovery_point
+        return paths, self.filesystem.prepare_sync(active.begin_flush(), [self.directory])
 
-    def truncate_fully_and_start_at(self, offset: int) -> list[str]:
-        """Drop all segments and begin an empty one at the offset; the files that are to go. The disk has it then."""
+    def truncate_fully_and_start_at(self, offset: int) -> tuple[list[str], Sync]:
+        """Drop all segments and begin an empty one at the offset; returns as `truncate_to`."""
         paths = [path for segment in reversed(list(self.segments)) for path in self.remove_segments([segment])]
         self.segments.add(LogSegment.create(self.filesystem, self.directory, offset, self.config))
-        self.log_end_offset = self.recovery_point = offset
-        self.filesystem.sync_directory(self.directory)
-        return paths
+        self.log_end_offset = self.recovery_point = self._most_flushed = offset
+        return paths, self.filesystem.prepare_sync([], [self.directory])
 
     def close_files(self) -> None:
         """Give all handles back and write nothing more."""

@@ -277,9 +277,56 @@ class LogDirectories:
             raise KafkaStorageError(f"there is no log of {name}")
         return owner
 
-    def truncation(self) -> TruncationInAll:
-        """Return what cuts logs, see `LogManager.truncation`."""
-        return TruncationInAll(self)
+    def truncate_to(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        now_ms: int,
+        tell: Callable[[Mapping[TopicPartition, KafkaStorageError]], None],
+        is_wanted: Callable[[TopicPartition], bool] = lambda _name: True,
+        *,
+        fully: bool = False,
+    ) -> None:
+        """See `LogManager.truncate_to`. Copies of these logs that are on their way are begun anew."""
+        parts, failed = self._by_owner(offsets)
+        waiting = len(parts)
+
+        def done(more: Mapping[TopicPartition, KafkaStorageError]) -> None:
+            nonlocal waiting
+            waiting -= 1
+            failed.update(more)
+            if waiting <= 0:
+                for name in offsets:
+                    self.begin_move_anew(name)
+                tell(failed)
+
+        for owner, part in parts.items():
+            owner.truncate_to(part, now_ms, done, is_wanted, fully=fully)
+        if not parts:
+            tell(failed)
+
+    def truncate_now(
+        self, offsets: Mapping[TopicPartition, int], now_ms: int, *, fully: bool = False
+    ) -> Mapping[TopicPartition, KafkaStorageError]:
+        """See `LogManager.truncate_now`."""
+        parts, failed = self._by_owner(offsets)
+        for owner, part in parts.items():
+            failed.update(owner.truncate_now(part, now_ms, fully=fully))
+        for name in offsets:
+            self.begin_move_anew(name)
+        return failed
+
+    def _by_owner(
+        self, offsets: Mapping[TopicPartition, int]
+    ) -> tuple[dict[LogManager, dict[TopicPartition, int]], dict[TopicPartition, KafkaStorageError]]:
+        parts: dict[LogManager, dict[TopicPartition, int]] = {}
+        failed: dict[TopicPartition, KafkaStorageError] = {}
+        for name, offset in offsets.items():
+            owner = self.owner(name)
+            if owner is None:
+                failed[name] = KafkaStorageError(f"there is no log of {name}")
+            else:
+                parts.setdefault(owner, {})[name] = offset
+        return parts, failed
 
     # -- settings ----------------------------------------------------------------------------------------------------
 
@@ -311,7 +358,7 @@ class LogDirectories:
     def notify_prepared(self, on_prepared: Callable[[], None]) -> None:
         """See `LogManager.notify_prepared`."""
         for manager in self._managers:
-            manager.on_prepared = on_prepared
+            manager.notify_prepared(on_prepared)
 
     def notify_opened(self, on_opened: Callable[[UnifiedLog], None], on_all_opened: Callable[[], None]) -> None:
         """See `LogManager.notify_opened`; `on_all_opened` is called when the logs of all directories are open."""
@@ -415,39 +462,6 @@ class UnopenedInAll:
         """See `UnopenedLogs.report_to`."""
         for manager in self._managers:
             manager.unopened.report_to(on_progress)
-
-
-class TruncationInAll:
-    """Cuts logs of several directories."""
-
-    def __init__(self, logs: LogDirectories) -> None:
-        self._logs = logs
-
-    def truncate_to(
-        self, offsets: Mapping[TopicPartition, int], now_ms: int
-    ) -> dict[TopicPartition, KafkaStorageError]:
-        """See `truncation.Truncation`."""
-        failed: dict[TopicPartition, KafkaStorageError] = {}
-        parts: dict[LogManager, dict[TopicPartition, int]] = {}
-        for name, offset in offsets.items():
-            owner = self._logs.owner(name)
-            if owner is None:
-                failed[name] = KafkaStorageError(f"there is no log of {name}")
-            else:
-                parts.setdefault(owner, {})[name] = offset
-        for name in offsets:
-            self._logs.begin_move_anew(name)
-        for owner, part in parts.items():
-            failed |= owner.truncation().truncate_to(part, now_ms)
-        return failed
-
-    def truncate_fully_and_start_at(self, name: TopicPartition, offset: int, now_ms: int) -> None:
-        """See `truncation.Truncation`."""
-        owner = self._logs.owner(name)
-        if owner is None:
-            raise KafkaStorageError(f"there is no log of {name}")
-        owner.truncation().truncate_fully_and_start_at(name, offset, now_ms)
-        self._logs.begin_move_anew(name)
 
 
 Logs: TypeAlias = LogManager | LogDirectories

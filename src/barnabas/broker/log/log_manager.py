@@ -21,6 +21,7 @@ from barnabas.broker.log.log_file_utils import (
     marked_directory_name,
 )
 from barnabas.broker.log.log_loader import LogCheckpoints, LogLoader
+from barnabas.broker.log.log_opener import OPEN_BYTES, LogOpener
 from barnabas.broker.log.log_preparation import LogPreparation, LogToPrepare
 from barnabas.broker.log.offline_partitions import OfflinePartitions
 from barnabas.broker.log.offset_checkpoints import OffsetCheckpoints
@@ -32,7 +33,6 @@ from barnabas.broker.storage_threads import InlineStorage, Storage
 from barnabas.errors import (
     ConfigError,
     IllegalStateError,
-    KafkaError,
     KafkaStorageError,
     LogDirNotFoundError,
     NotLeaderOrFollowerError,
@@ -43,6 +43,7 @@ from barnabas.protocol.topic_partition import TopicPartition
 if TYPE_CHECKING:
     import logging
 
+    from barnabas.broker.log.offset_checkpoints import CheckpointWrite
     from barnabas.broker.log.truncation import LogTruncation
 
 Settings = Mapping[str, object]
@@ -55,9 +56,6 @@ def _logger() -> logging.Logger:
     return logging.getLogger(__name__)
 
 
-#: How much is read to open logs before other work gets its turn, in bytes: a few milliseconds; and how many logs.
-OPEN_BYTES = 4 << 20
-OPEN_LOGS = 16
 #: How often what the disk has refused is tried again, in milliseconds: opening logs, renaming those of deleted topics.
 MEND_INTERVAL_MS = 5_000
 #: With less room than this on the disk, deleted files go at once; their delay is a comfort for readers, which need none
@@ -133,9 +131,8 @@ class LogManager:
         )
         self._preparation = LogPreparation(self.filesystem, self.storage)
         self._preparation.on_unwanted = self.delete_directory
-        self.on_prepared: Callable[[], None] = lambda: None
-        """Called when `step` can open logs for which it had to wait."""
-        self._is_preparing = False
+        self._opener = LogOpener(self.unopened, self.prepare, self._advance, self._preparation.has_read)
+        self._opener.on_failed = self._offline.add_unopened
         self._unmade: set[TopicPartition] = set()
         self._mend_at_ms = 0
 
@@ -191,8 +188,8 @@ class LogManager:
         self.on_moved = on_moved
 
     def notify_prepared(self, on_prepared: Callable[[], None]) -> None:
-        """Set `on_prepared`."""
-        self.on_prepared = on_prepared
+        """Have `on_prepared` called when `step` can open logs for which it had to wait."""
+        self._opener.on_prepared = on_prepared
 
     def notify_opened(self, on_opened: Callable[[UnifiedLog], None], on_all_opened: Callable[[], None]) -> None:
         """Set `on_opened` and `on_all_opened`."""
@@ -255,33 +252,9 @@ class LogManager:
         self.unopened.add(found)
 
     def open_step(self, now_ms: int) -> bool:
-        """Open some of the logs that are not open yet; whether there are more that need not wait for the disk.
-
-        What opening the others reads is brought in beside the loop; `on_prepared` is called when that is done.
-        """
+        """Open some of the logs that are not open yet, see `LogOpener.step`."""
         self.now_ms = now_ms
-        budget = OPEN_BYTES
-        for name in self.unopened.next_ones(OPEN_LOGS):
-            while budget > 0 and self._can_open(name):
-                try:
-                    budget -= self._advance(name, budget)
-                except (OSError, KafkaError) as error:
-                    self._offline.add_unopened(name, error)
-        self._prepare_next()
-        return any(self._can_open(name) for name in self.unopened.next_ones(OPEN_LOGS))
-
-    def _can_open(self, name: TopicPartition) -> bool:
-        return self.unopened.has_begun(name) or (name in self.unopened and self._preparation.has_read(name))
-
-    def _prepare_next(self) -> None:
-        names = [name for name in self.unopened.next_ones(OPEN_LOGS) if not self._can_open(name)]
-        if names and not self._is_preparing:
-            self._is_preparing = True
-            self.prepare([(name, b"") for name in names], self._note_prepared)
-
-    def _note_prepared(self) -> None:
-        self._is_preparing = False
-        self.on_prepared()
+        return self._opener.step()
 
     def _advance(self, name: TopicPartition, budget: int) -> int:
         self._preparation.forget(name)
@@ -494,8 +467,32 @@ class LogManager:
         """Return what truncates the logs."""
         from barnabas.broker.log.truncation import LogTruncation
 
-        write = partial(self._write_checkpoints, sync=True)
-        return LogTruncation(self.logs, self.checkpoints, self.cleaner, write, self._background.delete_later)
+        def prepare() -> CheckpointWrite:
+            return self.checkpoints.prepare_write(self.logs, self.unopened.checkpoints())
+
+        return LogTruncation(self.logs, self.checkpoints, self.cleaner, prepare, self._background.delete_later)
+
+    def truncate_to(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        now_ms: int,
+        tell: Callable[[Mapping[TopicPartition, KafkaStorageError]], None],
+        is_wanted: Callable[[TopicPartition], bool] = lambda _name: True,
+        *,
+        fully: bool = False,
+    ) -> None:
+        """Truncate logs beside the loop, see `LogTruncation.steps`; `tell` gets what has failed, on the loop."""
+        from barnabas.broker.log.truncation import done_beside
+
+        done_beside(self.truncation().steps(offsets, now_ms, is_wanted, fully=fully), self.storage, tell)
+
+    def truncate_now(
+        self, offsets: Mapping[TopicPartition, int], now_ms: int, *, fully: bool = False
+    ) -> Mapping[TopicPartition, KafkaStorageError]:
+        """Truncate logs, and return what has failed when the disk has it."""
+        from barnabas.broker.log.truncation import done_at_once
+
+        return done_at_once(self.truncation().steps(offsets, now_ms, fully=fully))
 
     def set_aside(self, topic_partition: TopicPartition) -> None:
         """Close a log and leave its files, which `create_log` takes over. Raises `KafkaStorageError`."""

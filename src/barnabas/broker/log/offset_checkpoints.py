@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from barnabas.broker.log.checkpoint_files import (
@@ -46,6 +47,9 @@ class OffsetCheckpoints:
         self._high_watermarks = OffsetCheckpointFile(filesystem, f"{directory}/{REPLICATION_OFFSET_CHECKPOINT}")
         self._written: object = None
         self._fails = False
+        self._version = self._version_on_disk = 0
+        self._in_flight: set[CheckpointWrite] = set()
+        self._lock = Lock()
 
     def read(self) -> None:
         """Read the files; one that cannot be understood counts as empty, and is told."""
@@ -66,32 +70,56 @@ class OffsetCheckpoints:
         return self.high_watermarks.get(name, 0) if self.is_replicated(name) else None
 
     def write(
-        self,
-        logs: Mapping[TopicPartition, UnifiedLog],
-        unopened: Mapping[TopicPartition, UnopenedLog],
-        *,
-        sync: bool,
+        self, logs: Mapping[TopicPartition, UnifiedLog], unopened: Mapping[TopicPartition, UnopenedLog], *, sync: bool
     ) -> None:
         """Bring the files up to date, if anything has changed or they are to be on the disk (`sync`)."""
-        self.recovery_points = {
-            name: log.recovery_point for name, log in unopened.items() if log.recovery_point is not None
-        } | {name: log.recovery_point for name, log in logs.items()}
-        self.log_start_offsets = {
-            name: log.log_start_offset for name, log in unopened.items() if log.log_start_offset is not None
-        } | {name: log.log_start_offset for name, log in logs.items() if log.starts_within_segment}
+        self._take_in(logs, unopened)
         if sync or self._written != (self.recovery_points, self.log_start_offsets):
             self._recovery_points.write(self.recovery_points, sync=sync)
             self._log_start_offsets.write(self.log_start_offsets, sync=sync)
             self._written = (self.recovery_points, self.log_start_offsets)
         self.write_high_watermarks(logs, sync=sync)
 
+    def prepare_write(
+        self, logs: Mapping[TopicPartition, UnifiedLog], unopened: Mapping[TopicPartition, UnopenedLog]
+    ) -> CheckpointWrite:
+        """Return what brings all that the checkpoints say to the disk, in any thread.
+
+        As long as it has not run nothing else is written: an older state would come after a newer one.
+        """
+        self._take_in(logs, unopened)
+        self._written = (self.recovery_points, self.log_start_offsets)
+        self.high_watermarks = self._found_high_watermarks(logs)
+        contents = (
+            (self._recovery_points, self.recovery_points),
+            (self._log_start_offsets, self.log_start_offsets),
+            (self._high_watermarks, self.high_watermarks),
+        )
+        self._version += 1
+        write = CheckpointWrite(self, self._version, [(file, dict(offsets)) for file, offsets in contents])
+        self._in_flight.add(write)
+        return write
+
+    def _take_in(
+        self, logs: Mapping[TopicPartition, UnifiedLog], unopened: Mapping[TopicPartition, UnopenedLog]
+    ) -> None:
+        self.recovery_points = {
+            name: log.recovery_point for name, log in unopened.items() if log.recovery_point is not None
+        } | {name: log.recovery_point for name, log in logs.items()}
+        self.log_start_offsets = {
+            name: log.log_start_offset for name, log in unopened.items() if log.log_start_offset is not None
+        } | {name: log.log_start_offset for name, log in logs.items() if log.starts_within_segment}
+
     def write_high_watermarks(self, logs: Mapping[TopicPartition, UnifiedLog], *, sync: bool) -> None:
         """Bring the high watermarks' file up to date, if they have moved. What is not open keeps what it had."""
-        found = {name: offset for name, offset in self.high_watermarks.items() if self.is_replicated(name)}
-        found |= {name: log.high_watermark for name, log in logs.items() if self.is_replicated(name)}
+        found = self._found_high_watermarks(logs)
         if found != self.high_watermarks:
             self._high_watermarks.write(found, sync=sync)
             self.high_watermarks = found
+
+    def _found_high_watermarks(self, logs: Mapping[TopicPartition, UnifiedLog]) -> dict[TopicPartition, int]:
+        found = {name: offset for name, offset in self.high_watermarks.items() if self.is_replicated(name)}
+        return found | {name: log.high_watermark for name, log in logs.items() if self.is_replicated(name)}
 
     def write_in_background(
         self,
@@ -101,6 +129,9 @@ class OffsetCheckpoints:
         high_watermarks_only: bool,
     ) -> None:
         """Write unsynced: an old checkpoint, or none, only means that more is read again. An error is told once."""
+        if self._in_flight:
+            # The next time: a newer state must not be replaced by that which is on its way.
+            return
         try:
             if high_watermarks_only:
                 self.write_high_watermarks(logs, sync=False)
@@ -115,3 +146,37 @@ class OffsetCheckpoints:
         else:
             # The high watermarks alone are mostly not written, which says nothing of the disk.
             self._fails = self._fails and high_watermarks_only
+
+    def run(self, write: CheckpointWrite) -> None:
+        """Bring a prepared write to the disk, in any thread, unless a later one is there. Raises `OSError`."""
+        try:
+            with self._lock:
+                if write.version > self._version_on_disk:
+                    for file, offsets in write.contents:
+                        file.write(offsets, sync=True)
+                    self._version_on_disk = write.version
+        except OSError:
+            self._written = None
+            raise
+        finally:
+            self._in_flight.discard(write)
+
+
+class CheckpointWrite:
+    """What the checkpoints said at one moment, on its way to the disk."""
+
+    __slots__ = ("_checkpoints", "contents", "version")
+
+    def __init__(
+        self,
+        checkpoints: OffsetCheckpoints,
+        version: int,
+        contents: list[tuple[OffsetCheckpointFile, dict[TopicPartition, int]]],
+    ) -> None:
+        self._checkpoints = checkpoints
+        self.version = version
+        self.contents = contents
+
+    def run(self) -> None:
+        """Return when the disk has it. Raises `OSError`."""
+        self._checkpoints.run(self)

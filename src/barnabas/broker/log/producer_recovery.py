@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from barnabas.broker.log.log_segments import LogSegments
     from barnabas.broker.log.producer_state_manager import ProducerStateManager
 
+#: A hundred bytes for each of ten thousand producers.
+_MOST_OF_SNAPSHOT = 1 << 20
+
 
 def _logger() -> logging.Logger:
     # Loaded when there is something to say: logging costs 6 ms of every start.
@@ -47,3 +50,17 @@ def _replay_segment(producers: ProducerStateManager, segment: LogSegment, end: i
         if header.position == 0:
             yield len(chunk)
         producers.replay(chunk, header)
+
+
+def replayed_ranges(producers: ProducerStateManager, segments: LogSegments, end: int) -> list[tuple[str, int]]:
+    """Return the files (path, bytes from the start) that a truncation to `end` looks at."""
+    found = []
+    start = end
+    if producers.producers or producers.unreplicated_txns:
+        snapshots = [offset for offset in producers.snapshots if offset <= end]
+        start = snapshots[-1] if snapshots else 0
+        found += [(producers.snapshot_path(offset), _MOST_OF_SNAPSHOT) for offset in snapshots[-1:]]
+    for segment in segments.values(start, end + 1):
+        found += segment.cold_indexes()
+        found.append((segment.records.path, segment.size))
+    return found

@@ -55,6 +55,7 @@ class UnifiedLog:
         "config",
         "health",
         "high_watermark",
+        "is_truncating",
         "last_flushed_ms",
         "leader_epochs",
         "local_log",
@@ -88,6 +89,8 @@ class UnifiedLog:
         self.last_flushed_ms: int | None = None
         self.on_roll: Callable[[UnifiedLog], None] | None = None
         self.being_cleaned = False
+        #: Nothing may be appended before the disk has what was cut.
+        self.is_truncating = False
         self.health = LogHealth(local_log.directory)
         self.troubles = self.health.troubles
         self._validator = LogValidator(str(topic_partition), local_log.config)

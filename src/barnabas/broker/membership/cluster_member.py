@@ -165,6 +165,7 @@ class ClusterMember:
         def make(leader: int) -> ReplicaFetcher:
             fetcher = ReplicaFetcher(self._me, logs, lambda: self.local_broker_epoch, settings, quota)
             self.open_to_broker(fetcher, LeaderRequests(fetcher, lambda: self.node(leader)), "fetcher")
+            fetcher.on_ready = lambda: self._channels[fetcher].wake()
             return fetcher
 
         fetchers = ReplicaFetchers(make, config.get_int("num.replica.fetchers"))

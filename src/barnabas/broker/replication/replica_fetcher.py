@@ -72,11 +72,25 @@ class FollowerLogs(Protocol):
     def append(self, name: TopicPartition, data: PartitionData, leader_epoch: int, now_ms: int) -> None:
         """Append the records of a response, take over high watermark and log start. Raises `KafkaError`."""
 
-    def truncate_to(self, offsets: Mapping[TopicPartition, int], now_ms: int) -> Mapping[TopicPartition, Exception]:
-        """Cut logs; gives what has failed."""
+    def flush(self, name: TopicPartition, now_ms: int, done: Callable[[], None]) -> bool:
+        """Begin to flush the log if its settings ask for that; whether they do. `done` is called when it is over."""
 
-    def truncate_fully_and_start_at(self, name: TopicPartition, offset: int, now_ms: int) -> None:
-        """Begin a log anew. Raises `KafkaStorageError`."""
+    def truncate_to(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        now_ms: int,
+        done: Callable[[Mapping[TopicPartition, Exception]], None],
+        is_wanted: Callable[[TopicPartition], bool],
+        *,
+        fully: bool = False,
+    ) -> None:
+        """Cut logs, or begin them anew (`fully`); `done` gets what has failed when the disk has it.
+
+        A log that is not wanted any more stays as it is.
+        """
+
+    def truncate_now(self, offsets: Mapping[TopicPartition, int], now_ms: int) -> Mapping[TopicPartition, Exception]:
+        """Cut logs and wait for the disk; gives what has failed."""
 
 
 class PartitionFetchState:
@@ -136,6 +150,8 @@ class ReplicaFetcher:
         self._request: Message | None = None
         self.failed: dict[TopicPartition, Exception | None] = {}
         """Partitions that are left alone until they are added again: fenced, or something is wrong with what came."""
+        self.on_ready: Callable[[], None] = lambda: None
+        """Called when the disk has done what a partition waited for, so that `next_request` may have more."""
 
     # -- partitions --------------------------------------------------------------------------------------------------
 
@@ -170,7 +186,7 @@ class ReplicaFetcher:
         self._turn[name] = None
         if epoch == UNDEFINED_EPOCH and logs.high_watermark(name) < offset:
             # Of an old format: nothing else says what may be kept.
-            for problem in logs.truncate_to({name: logs.high_watermark(name)}, now_ms).values():
+            for problem in logs.truncate_now({name: logs.high_watermark(name)}, now_ms).values():
                 self.remove_partition(name)
                 raise problem
             self._states[name].fetch_offset = logs.log_end_offset(name)
@@ -363,6 +379,23 @@ class ReplicaFetcher:
         if end != state.fetch_offset:
             # Without new records the last epoch stays what it was (KAFKA-15510).
             state.fetch_offset, state.last_fetched_epoch = end, logs.latest_epoch(name)
+            self._flush(name, state, now)
+
+    def _flush(self, name: TopicPartition, state: PartitionFetchState, now: Instant) -> None:
+        """Fetch on when what was fetched is on the disk, if the log's settings ask for that."""
+
+        waiting = [name]
+
+        def done() -> None:
+            waiting.clear()
+            state.delayed_until = -inf
+            self.on_ready()
+
+        try:
+            if self._logs.flush(name, now.now_ms, done) and waiting:
+                self._put_off(name, state, inf)
+        except errors.KafkaError:
+            self._put_off(name, state, now.now + self._settings.backoff)
 
     # -- truncating --------------------------------------------------------------------------------------------------
 
@@ -381,17 +414,28 @@ class ReplicaFetcher:
             return min(ours.start_offset, end)
         return min(ours.start_offset, leader_end_offset, end)
 
-    def _truncate(self, offsets: Mapping[TopicPartition, int], now: Instant) -> None:
-        failed = self._logs.truncate_to(offsets, now.now_ms)
-        for name in offsets:
-            state = self._states[name]
-            if name in failed:
-                # The leader will say the same again.
-                self._put_off(name, state, now.now + self._settings.backoff)
-                continue
-            self._changed[name] = None
-            state.fetch_offset = self._logs.log_end_offset(name)
-            state.last_fetched_epoch = self._logs.latest_epoch(name)
+    def _truncate(self, offsets: Mapping[TopicPartition, int], now: Instant, *, fully: bool = False) -> None:
+        states = {name: self._states[name] for name in offsets}
+        for name, state in states.items():
+            self._put_off(name, state, inf)
+
+        def is_wanted(name: TopicPartition) -> bool:
+            return self._states.get(name) is states[name]
+
+        def done(failed: Mapping[TopicPartition, Exception]) -> None:
+            for name, state in states.items():
+                if name in failed:
+                    # The leader will say the same again.
+                    state.delayed_until = now.now + self._settings.backoff
+                elif is_wanted(name):
+                    state.fetch_offset = self._logs.log_end_offset(name)
+                    state.last_fetched_epoch = self._logs.latest_epoch(name)
+                    if state.is_out_of_range:
+                        self._found(name, state)
+                    state.delayed_until = -inf
+            self.on_ready()
+
+        self._logs.truncate_to(offsets, now.now_ms, done, is_wanted, fully=fully)
 
     def _take_offsets(self, response: ListOffsetsResponse, now: Instant) -> None:
         from barnabas.protocol.topic_partition import TopicPartition
@@ -410,7 +454,6 @@ class ReplicaFetcher:
                     # Not too long: perhaps it ends before the leader begins.
                     state.leader_end_offset = found.offset
                 elif state.leader_end_offset is None:
-                    self._found(name, state)
                     self._truncate({name: found.offset}, now)
                 else:
                     self._start_at(name, state, found.offset, now)
@@ -418,13 +461,9 @@ class ReplicaFetcher:
     def _start_at(self, name: TopicPartition, state: PartitionFetchState, leader_start: int, now: Instant) -> None:
         state.leader_end_offset = None
         if leader_start > self._logs.log_end_offset(name):
-            try:
-                self._logs.truncate_fully_and_start_at(name, leader_start, now.now_ms)
-            except errors.KafkaStorageError:
-                self._put_off(name, state, now.now + self._settings.backoff)
-                return
-            state.fetch_offset, state.last_fetched_epoch = leader_start, self._logs.latest_epoch(name)
-        self._found(name, state)
+            self._truncate({name: leader_start}, now, fully=True)
+        else:
+            self._found(name, state)
 
     def _found(self, name: TopicPartition, state: PartitionFetchState) -> None:
         """Fetch again what was out of range."""

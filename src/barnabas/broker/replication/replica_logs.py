@@ -63,22 +63,47 @@ class ReplicaLogs:
                 if log.log_start_offset != log.log_end_offset or error.last_offset < log.log_end_offset:
                     raise
                 # The leader's log starts within a batch (DeleteRecords): an empty follower takes the batch whole.
-                self._logs.truncation().truncate_fully_and_start_at(name, error.first_offset, now_ms)
+                for problem in self._logs.truncate_now({name: error.first_offset}, now_ms, fully=True).values():
+                    raise problem from None
                 log.append_as_follower(records, now_ms=now_ms, leader_epoch=leader_epoch)
             if log.log_end_offset != before:
                 partition.followed(len(records))
-            if log.must_flush:
-                log.flush()
         partition.follow_high_watermark(data.high_watermark)
         if log.log_start_offset < data.log_start_offset <= log.high_watermark:
             log.increment_log_start_offset(data.log_start_offset, "the leader's starts there")
 
+    def flush(self, name: TopicPartition, now_ms: int, done: Callable[[], None]) -> bool:
+        """Begin to flush the log if `flush.messages` asks for it; whether that is so. Raises `KafkaError`.
+
+        `done` is called on the loop; where the flush has failed the log is offline then.
+        """
+        log = self._partition(name).log
+        if not log.must_flush:
+            return False
+        end = log.log_end_offset
+        sync = log.prepare_flush(end)
+
+        def finish() -> None:
+            log.end_flush(end, sync.error, now_ms)
+            done()
+
+        self._logs.storage.submit(sync.run, finish)
+        return True
+
     def truncate_to(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        now_ms: int,
+        done: Callable[[Mapping[TopicPartition, KafkaStorageError]], None],
+        is_wanted: Callable[[TopicPartition], bool],
+        *,
+        fully: bool = False,
+    ) -> None:
+        """Cut logs, or begin them anew; `done` gets what has failed, on the loop, when the disk has it."""
+        self._logs.truncate_to(offsets, now_ms, done, is_wanted, fully=fully)
+
+    def truncate_now(
         self, offsets: Mapping[TopicPartition, int], now_ms: int
     ) -> Mapping[TopicPartition, KafkaStorageError]:
-        """Cut logs; gives what has failed."""
-        return self._logs.truncation().truncate_to(offsets, now_ms)
-
-    def truncate_fully_and_start_at(self, name: TopicPartition, offset: int, now_ms: int) -> None:
-        """Begin a log anew. Raises `KafkaStorageError`."""
-        self._logs.truncation().truncate_fully_and_start_at(name, offset, now_ms)
+        """Cut logs and wait for the disk; gives what has failed."""
+        return self._logs.truncate_now(offsets, now_ms)

@@ -292,6 +292,19 @@ def test_a_log_that_is_not_open_cannot_be_truncated(disk: MemoryFileSystem) -> N
         manager.truncation().truncate_fully_and_start_at(NAME, 5, NOW)
 
 
+def test_a_flush_that_began_before_says_nothing_of_what_was_written_since(disk: MemoryFileSystem) -> None:
+    log = new_log(disk)
+    follow(log, *(batch(offset) for offset in range(10)))
+    before = log.prepare_flush(10)
+    truncate(log, 4)
+    follow(log, batch(4), batch(5))
+    before.run()
+    log.end_flush(10, before.error, NOW)
+    assert log.recovery_point <= 4
+    log.flush()
+    assert log.recovery_point == 6
+
+
 # -- checkpoints -------------------------------------------------------------------------------------------------------
 
 

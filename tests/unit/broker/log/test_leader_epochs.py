@@ -60,11 +60,11 @@ def test_an_entry_that_contradicts_earlier_ones_takes_their_place() -> None:
 
 def test_epochs_that_begin_at_the_new_end_or_behind_it_are_dropped() -> None:
     cache = cache_of((1, 0), (2, 10), (3, 20))
-    cache.truncate_from_end(20)
+    cache.drop_beyond(20)
     assert (cache.entries, cache.latest_epoch) == (((1, 0), (2, 10)), 2)
-    cache.truncate_from_end(11)
+    cache.drop_beyond(11)
     assert cache.entries == ((1, 0), (2, 10))
-    cache.truncate_from_end(10)
+    cache.drop_beyond(10)
     assert cache.entries == ((1, 0),)
-    cache.truncate_from_end(0)
+    cache.drop_beyond(0)
     assert (cache.entries, cache.latest_epoch) == ((), -1)

@@ -146,7 +146,8 @@ def test_leader_epochs_are_written_by_a_flush_and_when_they_are_cut(tmp_path: Pa
     ends = {epoch: again.end_offset_for(epoch, 99) for epoch in (-1, 0, 1, 2, 4, 5)}
     assert ends == {-1: (-1, -1), 0: (0, 10), 1: (0, 10), 2: (2, 20), 4: (4, 99), 5: (-1, -1)}
     again.truncate_from_start(12)
-    again.truncate_from_end(20)
+    assert again.drop_beyond(20)
+    again.flush()
     assert again.entries == (EpochEntry(2, 12),)
     assert [again.epoch_for_offset(offset) for offset in (11, 12, 50)] == [-1, 2, 2]
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from barnabas import errors
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.protocol.message import Message
+from barnabas.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from barnabas.protocol.messages.produce_request import ProduceRequest
 from barnabas.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
@@ -19,7 +20,7 @@ from barnabas.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestTopic,
 )
 from tests.support.core_broker import CoreBroker, CoreClient, create, produce
-from tests.unit.broker.test_slow_disk import SlowStorage, finish
+from tests.support.slow_storage import SlowStorage, finish
 from tests.unit.broker.transactions.wire import READ_UNCOMMITTED, WireProducer, read, transactional_batch
 
 SETTINGS = {
@@ -73,6 +74,8 @@ def started(seed: int = 1) -> tuple[CoreBroker, SlowStorage, SlowClient, WirePro
     client = connected(broker, storage)
     client.request(create("t", 1), 7)
     producer = WireProducer(client)
+    for key_type, key in ((0, "group"), (1, producer.transactional_id)):
+        client.request(FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key]), 4)
     assert producer.init() == 0
     assert producer.send("t", b"first").error_code == 0
     assert producer.commit_offset("group", "t", 1) == 0

@@ -1,0 +1,148 @@
+"""A follower on a slow disk: it fetches on when the disk has what was cut or flushed, and the loop does not wait.
+
+See rule 5 of `barnabas.broker`.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+
+import pytest
+
+from barnabas import errors
+from barnabas.broker.log.log_manager import LogManager
+from barnabas.broker.partition import Partition
+from barnabas.broker.replication.replica_fetcher import FetcherSettings, ReplicaFetcher
+from barnabas.broker.replication.replica_logs import ReplicaLogs
+from barnabas.protocol.messages.fetch_response import EpochEndOffset
+from tests.unit.broker.test_loop_and_disk import QUICK, OneDisk
+from tests.unit.broker.test_replica_fetcher import BACKOFF, EPOCH, ID, NAME, NOW, Bench, asked, out_of_range, record
+from tests.unit.broker.test_replicated_partition import Bench as ManagerBench
+
+
+class SlowBench(Bench):
+    """A follower of one partition, whose storage works when the test says so; the files are not in the cache."""
+
+    def __init__(self, *epochs: int, flush_messages: int = 1 << 60) -> None:
+        self.disk = disk = OneDisk()
+        config = {"flush.messages": flush_messages, "segment.bytes": 400, "index.interval.bytes": 0}
+        self.manager = LogManager("/data", disk.filesystem, config, storage=disk)
+        self.manager.checkpoints.is_replicated = lambda _name: True
+        self.manager.start(now_ms=NOW)
+        log = self.manager.create_log(NAME, ID)
+        self.partitions = {NAME: Partition(NAME, ID, log, disk, lambda _key: None)}
+        for offset, epoch in enumerate(epochs):
+            log.append_as_follower(record(offset, epoch), now_ms=NOW, leader_epoch=epoch)
+        log.update_high_watermark(len(epochs))
+        log.flush()
+        self.manager.checkpoint_soon()
+        self.manager.step(20, NOW)
+        self.log, self.now, self.session = log, 10.0, 0
+        logs = ReplicaLogs(self.manager, self.partitions.__getitem__)
+        self.fetcher = ReplicaFetcher(1, logs, lambda: 77, FetcherSettings(backoff=BACKOFF))
+        self.ready = 0
+        self.fetcher.on_ready = self.note_ready
+        self.fetcher.add_partition(NAME, ID, EPOCH, NOW)
+        disk.filesystem.cold = set(disk.filesystem._names)
+        disk.on_loop.clear()
+
+    def note_ready(self) -> None:
+        self.ready += 1
+
+    def diverge(self, epoch: int, end: int) -> None:
+        assert self.request() is not None
+        self.fetched(diverging_epoch=EpochEndOffset(epoch=epoch, end_offset=end), high_watermark=9, log_start_offset=0)
+
+    def asks(self) -> dict[int, tuple[int, int]]:
+        found = self.request()
+        return {} if found is None else dict(asked(found))
+
+
+def diverge(bench: SlowBench) -> None:
+    bench.diverge(3, 2)
+
+
+def be_too_long(bench: SlowBench) -> None:
+    out_of_range(bench)
+    bench.listed(1)
+
+
+def be_too_old(bench: SlowBench) -> None:
+    out_of_range(bench)
+    bench.listed(100)
+    bench.request()
+    bench.listed(50)
+
+
+CUTS: dict[str, tuple[Callable[[SlowBench], None], tuple[int, int]]] = {
+    "the histories part": (diverge, (2, 3)),
+    "the leader's log is shorter": (be_too_long, (1, 3)),
+    "the leader's log begins later": (be_too_old, (50, -1)),
+}
+
+
+@pytest.mark.parametrize("why", sorted(CUTS))
+def test_a_truncation_is_brought_to_the_disk_beside_the_loop(why: str) -> None:
+    bench = SlowBench(3, 3, 3, 4, 4)
+    cut, following = CUTS[why]
+    cut(bench)
+    assert bench.asks() == {}, "nothing is fetched before the disk has the cut"
+    assert bench.log.is_truncating
+    bench.disk.drain()
+    assert (bench.log.is_truncating, bench.ready > 0) == (False, True)
+    if bench.fetcher._request is not None:
+        bench.fetched(high_watermark=0, log_start_offset=0)
+    assert bench.asks() == {0: following}
+    assert not set(bench.disk.on_loop) - QUICK - {"create"}
+
+
+def test_what_flush_messages_asks_for_is_on_the_disk_before_more_is_fetched() -> None:
+    bench = SlowBench(flush_messages=1)
+    bench.request()
+    bench.fetched(records=record(0), high_watermark=0, log_start_offset=0)
+    assert (bench.asks(), bench.log.recovery_point) == ({}, 0)
+    bench.disk.drain()
+    assert (bench.log.recovery_point, bench.ready) == (1, 1)
+    if bench.fetcher._request is not None:
+        bench.fetched(high_watermark=0, log_start_offset=0)
+    assert bench.asks() == {0: (1, EPOCH)}
+    assert not set(bench.disk.on_loop) - QUICK
+
+
+def test_a_log_that_is_followed_no_more_is_not_cut() -> None:
+    bench = SlowBench(3, 3, 3, 4, 4)
+    bench.diverge(3, 2)
+    bench.fetcher.remove_partition(NAME)
+    bench.disk.drain()
+    assert (bench.log.log_end_offset, bench.log.is_truncating) == (5, False)
+
+
+@pytest.mark.parametrize("operation", ["sync", "truncate", "write"])
+def test_a_cut_that_the_disk_refuses_is_tried_again(operation: str) -> None:
+    bench = SlowBench(3, 3, 3, 4, 4)
+    note = bench.disk.filesystem.fail
+
+    def fail(found: str, path: str) -> OSError | None:
+        return OSError(errno.EIO, "broken") if found == operation else None
+
+    bench.disk.filesystem.fail = fail
+    bench.diverge(3, 2)
+    bench.disk.drain()
+    bench.disk.filesystem.fail = note
+    assert not bench.log.is_truncating
+    assert bench.asks() == {}
+    if bench.fetcher._request is not None:
+        bench.fetched(high_watermark=0, log_start_offset=0)
+    bench.now += BACKOFF
+    assert bench.log.is_offline or bench.asks() == {0: (5, 4)}
+
+
+def test_a_role_is_not_taken_before_the_disk_has_what_was_cut() -> None:
+    bench = ManagerBench()
+    bench.partition.log.is_truncating = True
+    changed = bench.registration._replace(partition_epoch=bench.registration.partition_epoch + 1)
+    failed = bench.manager.apply_delta({NAME: (ID, changed)}, (), NOW)
+    assert isinstance(failed[NAME], errors.NotLeaderOrFollowerError)
+    bench.partition.log.is_truncating = False
+    bench.apply()
