@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas import errors
 from barnabas.broker.commit_wait import CommitWait, Pending
 from barnabas.broker.log.append_origin import CLIENT, COORDINATOR
-from barnabas.broker.log.assigned_logs import AssignedLogs
+from barnabas.broker.log.assigned_logs import AssignedLogs, LogBusyError
 from barnabas.broker.log.cold_range import cold_ranges
 from barnabas.broker.log.log_append_info import LogAppendInfo
 from barnabas.broker.log.unified_log import LOG_END
@@ -154,7 +154,7 @@ class ReplicaManager:
         """Lead, follow, stop and delete as the controller says; what could not be carried out for its log's sake.
 
         `changed` has the topic's id and the partition as it is now. A replica that is no longer assigned is deleted.
-        A partition whose log is not open yet has NotLeaderOrFollowerError until `assigned_logs.on_ready` is called.
+        A partition whose log is not open yet has LogBusyError until `assigned_logs.on_ready` is called.
         """
         cluster = self._cluster
         assert cluster is not None, "a broker joins a cluster first"
@@ -167,7 +167,7 @@ class ReplicaManager:
                 self._stop_replica(cluster, name)
                 continue
             if name in waiting:
-                failed[name] = errors.NotLeaderOrFollowerError(f"the log of {name} is being opened, or truncated")
+                failed[name] = LogBusyError(f"the log of {name} is being opened, or truncated")
                 continue
             try:
                 self._take_role(cluster, self._replica(name, topic_id), name, registration, now_ms)

@@ -253,3 +253,15 @@ def test_a_partition_may_be_deleted_while_its_files_are_made(disk: OneDisk) -> N
     work_off(found, disk)
     assert not found.state.replica_manager.partitions()
     assert not [name for name in disk.filesystem._names if "/flights" in name and "-delete" not in name]
+
+
+def test_a_member_at_work_is_not_fenced_while_logs_of_another_topic_are_made(disk: OneDisk) -> None:
+    found = member(disk, 2)
+    work_off(found, disk)
+    found.unfence()
+    found.tell(*topic("more", bytes(15) + b"\x02", [3, 1]))
+    assert len(found.state.replica_manager.partitions()) == 2
+    found.advance(3)
+    assert not found.asked("heartbeat").want_fence
+    work_off(found, disk)
+    assert len(found.state.replica_manager.partitions()) == 3

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from barnabas.errors import NotLeaderOrFollowerError
+
 if TYPE_CHECKING:
     from barnabas.broker.log.log_directories import Logs
     from barnabas.protocol.topic_partition import TopicPartition
 
 #: So many logs are prepared together, and opened in one turn of the loop.
 AT_ONCE = 64
+
+
+class LogBusyError(NotLeaderOrFollowerError):
+    """The log of a partition is being opened, or truncated: a moment later its role can be taken."""
 
 
 class AssignedLogs:

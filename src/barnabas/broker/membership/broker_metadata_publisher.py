@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.broker.log.assigned_logs import LogBusyError
 from barnabas.broker.metadata.metadata_image import MetadataImage
 from barnabas.errors import NotLeaderOrFollowerError
 from barnabas.protocol.topic_partition import TopicPartition
@@ -43,6 +44,7 @@ class ImagePublisher:
         self._store = store
         self._replicas = replica_manager
         self._retry_at = inf
+        self._was_whole = False
         self.image = MetadataImage()
         self.failed: dict[TopicPartition, KafkaError] = {}
         self.on_published: list[Callable[[MetadataImage, MetadataImage], None]] = []
@@ -50,8 +52,13 @@ class ImagePublisher:
 
     @property
     def is_recovering(self) -> bool:
-        """Whether a role waits for its log, which a crash has left to be read; a broken disk is not waited for."""
-        return any(isinstance(problem, NotLeaderOrFollowerError) for problem in self.failed.values())
+        """Whether a role waits for its log, which a crash has left to be read; a broken disk is not waited for.
+
+        What is opened in a moment counts at the start only: a broker at work goes on with its other partitions.
+        """
+        ignored = LogBusyError if self._was_whole else ()
+        problems = self.failed.values()
+        return any(isinstance(found, NotLeaderOrFollowerError) and not isinstance(found, ignored) for found in problems)
 
     def publish(self, image: MetadataImage, now: Instant, roles: Roles | None = None) -> None:
         """Go by another image from now on; the broker's roles are in it, unless they are given."""
@@ -68,6 +75,7 @@ class ImagePublisher:
     def _take_roles(self, changed: Assigned, now: Instant) -> None:
         self.failed.update(self._replicas.apply_delta(changed, (), now.now_ms))
         self._retry_at = now.now + _RETRY_AFTER if self.failed else inf
+        self._was_whole |= bool(self.image.topics) and not self.failed
 
     def _try_again_soon(self) -> None:
         if self.failed:
