@@ -383,7 +383,6 @@ class ReplicaFetcher:
 
     def _flush(self, name: TopicPartition, state: PartitionFetchState, now: Instant) -> None:
         """Fetch on when what was fetched is on the disk, if the log's settings ask for that."""
-
         waiting = [name]
 
         def done() -> None:

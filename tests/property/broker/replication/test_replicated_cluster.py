@@ -130,7 +130,7 @@ def append_to_an_isr_too_small(patch: pytest.MonkeyPatch) -> None:
 def keep_the_epochs_of_what_is_cut(patch: pytest.MonkeyPatch) -> None:
     from barnabas.broker.log.leader_epoch_file_cache import LeaderEpochFileCache
 
-    patch.setattr(LeaderEpochFileCache, "truncate_from_end", lambda _self, _end: None)
+    patch.setattr(LeaderEpochFileCache, "drop_beyond", lambda _self, _end: False)
 
 
 def begin_no_epoch(patch: pytest.MonkeyPatch) -> None:
