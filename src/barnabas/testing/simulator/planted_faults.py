@@ -141,7 +141,7 @@ MUTATIONS = [
     Mutation(
         "the recovery point is one record too far",
         "barnabas.broker.log.local_log",
-        "self.recovery_point = min(up_to, self.log_end_offset)",
+        "self.recovery_point = max(self.recovery_point, min(up_to, self.log_end_offset, self._most_flushed))",
         "self.recovery_point = self.log_end_offset + 1",
     ),
     Mutation(

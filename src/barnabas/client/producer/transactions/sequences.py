@@ -7,7 +7,13 @@ from typing import Protocol
 from barnabas.client.producer.producer_batch import ProducerBatch
 from barnabas.client.producer.transactions.txn_partition_entry import TxnPartitionEntry, is_later
 from barnabas.errors import IllegalStateError, KafkaError
-from barnabas.protocol.producer_identity import NO_PRODUCER, NO_SEQUENCE, ProducerIdAndEpoch, increment_sequence
+from barnabas.protocol.producer_identity import (
+    NO_PRODUCER,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    ProducerIdAndEpoch,
+    increment_sequence,
+)
 from barnabas.protocol.topic_partition import TopicPartition
 
 
@@ -26,7 +32,7 @@ class ProducerSequences:
     @property
     def has_producer_id(self) -> bool:
         """Whether batches can be numbered."""
-        return self.producer.is_valid
+        return self.producer.producer_id > NO_PRODUCER_ID
 
     def entry(self, tp: TopicPartition) -> TxnPartitionEntry:
         """Return the partition's numbers, which begin at 0 when it is new."""
@@ -55,7 +61,7 @@ class ProducerSequences:
 
     def may_send(self, first: ProducerBatch) -> bool:
         """Whether the first batch of a partition may leave now without breaking the order of its numbers."""
-        if not self.producer.is_valid:
+        if self.producer.producer_id <= NO_PRODUCER_ID:
             return False
         tp = first.topic_partition
         entry = self.entry(tp)
