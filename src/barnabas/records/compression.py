@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from barnabas.errors import DecompressionError, IllegalArgumentError, UnsupportedCompressionTypeError
-from barnabas.records import frames
+from barnabas.records import compressed_frames as frames
 
 if TYPE_CHECKING:
     from barnabas.records.types import Buffer

@@ -8,7 +8,7 @@ import pytest
 
 from barnabas import errors
 from barnabas.broker.config import BrokerConfig
-from barnabas.broker.metadata.metadata_cache import BrokerNode
+from barnabas.broker.metadata.metadata_cache import BrokerAddress
 from barnabas.broker.replication.replica_selector import RACK_AWARE
 from barnabas.errors import ConfigError
 from tests.support.core_broker import CoreBroker, fetch
@@ -24,8 +24,8 @@ class Racks:
     def __init__(self, racks: dict[int, str]) -> None:
         self.racks = racks
 
-    def brokers(self, listener: str) -> list[BrokerNode]:
-        return [BrokerNode(broker_id, "host", 9092, rack) for broker_id, rack in self.racks.items()]
+    def brokers(self, listener: str) -> list[BrokerAddress]:
+        return [BrokerAddress(broker_id, "host", 9092, rack) for broker_id, rack in self.racks.items()]
 
 
 def replicated(**settings: str) -> Bench:

@@ -16,7 +16,7 @@ from barnabas.errors import (
     UnsupportedCompressionTypeError,
 )
 from barnabas.records import compress, decompress
-from barnabas.records.frames import lz4_bound, xxhash32, zstd_bound
+from barnabas.records.compressed_frames import lz4_bound, xxhash32, zstd_bound
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 COMPRESSORS = CODECS[1:]

@@ -9,7 +9,7 @@ import pytest
 
 from barnabas.errors import CorruptRecordError
 from barnabas.records import RecordBatchBuilder, compress, decode_arrow, decode_records, read_batches, scan_batches
-from barnabas.records.frames import xxhash32
+from barnabas.records.compressed_frames import xxhash32
 
 CODEC_IDS = {"gzip": 1, "snappy": 2, "lz4": 3}
 LOG_APPEND_TIME_BIT = 0x08

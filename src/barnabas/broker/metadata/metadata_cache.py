@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _WITHOUT_LEADER = PartitionRegistration((), (), NO_LEADER, -1, -1)
 
 
-class BrokerNode(NamedTuple):
+class BrokerAddress(NamedTuple):
     """A broker, and where clients of one listener reach it."""
 
     id: int
@@ -46,10 +46,10 @@ class ClusterView(Protocol):
     def controller_id(self) -> int:
         """To whom clients send what is for the controller; -1 for none."""
 
-    def brokers(self, listener: str, *, fenced: bool = False) -> list[BrokerNode]:
+    def brokers(self, listener: str, *, fenced: bool = False) -> list[BrokerAddress]:
         """Return the brokers that are alive and have the listener, in order; with `fenced` the fenced ones too."""
 
-    def broker(self, broker_id: int, listener: str) -> BrokerNode | None:
+    def broker(self, broker_id: int, listener: str) -> BrokerAddress | None:
         """Return one broker that is alive and has the listener."""
 
     def partitions(self, topic: str, listener: str, first: int = 0, count: int = -1) -> Iterator[PartitionView]:
@@ -78,11 +78,11 @@ class SoleBroker:
         """See `ClusterView`."""
         return self._me
 
-    def brokers(self, listener: str, *, fenced: bool = False) -> list[BrokerNode]:
+    def brokers(self, listener: str, *, fenced: bool = False) -> list[BrokerAddress]:
         """See `ClusterView`."""
-        return [BrokerNode(self._me, *self._advertised[listener], self._rack)]
+        return [BrokerAddress(self._me, *self._advertised[listener], self._rack)]
 
-    def broker(self, broker_id: int, listener: str) -> BrokerNode | None:
+    def broker(self, broker_id: int, listener: str) -> BrokerAddress | None:
         """See `ClusterView`."""
         return self.brokers(listener)[0] if broker_id == self._me else None
 
@@ -113,13 +113,13 @@ class ImageView:
             return known
         return min((found.id for found in self._image().brokers.values() if found.is_alive), default=NO_LEADER)
 
-    def brokers(self, listener: str, *, fenced: bool = False) -> list[BrokerNode]:
+    def brokers(self, listener: str, *, fenced: bool = False) -> list[BrokerAddress]:
         """See `ClusterView`."""
         found = sorted(self._image().brokers.items())
         nodes = [_node(broker, listener) for _, broker in found if broker.is_alive or fenced]
         return [node for node in nodes if node is not None]
 
-    def broker(self, broker_id: int, listener: str) -> BrokerNode | None:
+    def broker(self, broker_id: int, listener: str) -> BrokerAddress | None:
         """See `ClusterView`."""
         found = self._image().brokers.get(broker_id)
         return _node(found, listener) if found is not None and found.is_alive else None
@@ -144,8 +144,8 @@ def _view(index: int, found: PartitionRegistration, alive: Collection[int]) -> P
     )
 
 
-def _node(broker: BrokerRegistration, listener: str) -> BrokerNode | None:
+def _node(broker: BrokerRegistration, listener: str) -> BrokerAddress | None:
     endpoint = broker.listeners.get(listener)
     if endpoint is None:
         return None
-    return BrokerNode(broker.id, endpoint.host, endpoint.port, broker.rack, broker.fenced)
+    return BrokerAddress(broker.id, endpoint.host, endpoint.port, broker.rack, broker.fenced)

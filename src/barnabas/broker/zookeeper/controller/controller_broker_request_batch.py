@@ -8,6 +8,7 @@ from barnabas.broker.zookeeper.controller.controller_context import (
     LEADER_DURING_DELETE,
     LeaderAndIsr,
 )
+from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.messages.leader_and_isr_request import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     Send = Callable[[int, Message, Callable[[Message], None]], None]
 
 T = TypeVar("T")
-_ZERO_ID = bytes(16)
+_ZERO_ID = ZERO_UUID
 
 
 class Answers(Protocol):
