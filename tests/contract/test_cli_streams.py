@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 from collections.abc import Iterator
@@ -9,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from barnabas import AdminClient, Broker, NewTopic
+from barnabas import AdminClient, Broker, NewTopic, Producer
 from barnabas.cli.main import main
+from barnabas.streams.spark.state_directory import Kept
+from barnabas.streams.state.disk import DiskBackend
 
 PROGRAM = """
 from barnabas.streams import Serdes, StreamsBuilder
@@ -90,3 +93,38 @@ def test_plan_tells_tasks_and_topics_and_reset_deletes_what_is_the_applications_
         ("app-words-changelog", "changelog", 3, True),
     }  # fmt: skip
     assert shown == {"executed": False, "topics": ["app-words-changelog"], "group": "app"}
+
+
+def test_state_tells_how_large_stores_are_and_how_far_this_machine_lags_behind(
+    program: str, servers: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("lmdb")
+    what = [f"{program}:topology", "--application-id", "sized", "-b", servers]
+    changelog = "sized-words-changelog"
+    with AdminClient(bootstrap_servers=servers) as admin:
+        admin.create_topics([NewTopic(changelog, num_partitions=3)])
+    with Producer(bootstrap_servers=servers) as producer:
+        for number in range(5):
+            producer.send(changelog, b"%d" % number, key=b"%d" % number, partition=1).result(30)
+    with contextlib.closing(DiskBackend(tmp_path / "sized" / "1_1")) as backend:
+        words = backend.open("words")
+        for number in range(3):
+            words.put(b"%d" % number, b"value")
+        backend.open("words-of-another-store").put(b"key", b"value")
+        backend.commit(Kept({changelog: "id"}, {changelog: 3}, {}, 0).encode())
+
+    assert main(["streams", "state", *what, "--state-dir", str(tmp_path), "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert main(["streams", "state", *what, "--state-dir", str(tmp_path / "elsewhere")]) == 0
+    printed = capsys.readouterr().out
+
+    rows = {row["task"]: row for row in found["stores"]}
+    assert sorted(rows) == ["1_0", "1_1", "1_2"]
+    size = rows["1_1"].pop("bytes")
+    assert size > 0
+    assert rows["1_1"] == {
+        "task": "1_1", "store": "words", "changelog": changelog, "changes": 5, "kept": 3, "lag": 2, "entries": 3,
+    }  # fmt: skip
+    assert rows["1_0"]["changes"] == 0
+    assert rows["1_0"]["kept"] is None
+    assert changelog in printed

@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from barnabas import AdminClient, Consumer, Producer
+from barnabas import AdminClient, Consumer, Producer, TopicPartition
 from barnabas.errors import IllegalStateError
-from barnabas.streams import KafkaStreams, MissingSourceTopicError, Serdes, State, StreamsBuilder, Topology
+from barnabas.metrics import MetricGroup
+from barnabas.streams import (
+    KafkaStreams,
+    MissingSourceTopicError,
+    Serdes,
+    State,
+    StateRestoreListener,
+    StreamsBuilder,
+    Topology,
+)
 from barnabas.streams.spark import local_checkpoint
 
 if TYPE_CHECKING:
@@ -44,6 +53,26 @@ def logs_of(streams: KafkaStreams) -> str:
     return str(execution.offsetLog().fileManager().getClass().getName())
 
 
+class Restored(StateRestoreListener):
+    """Which restorations have ended: the store and how many records."""
+
+    def __init__(self) -> None:
+        self.ended: list[tuple[str, int]] = []
+
+    def on_restore_end(self, topic_partition: TopicPartition, store_name: str, total_restored: int) -> None:
+        self.ended.append((store_name, total_restored))
+
+
+def consumed(groups: list[MetricGroup], topic: str) -> float:
+    return sum(each.values["records-consumed-total"] for each in groups
+               if each.group == "stream-topic-metrics" and each.tags["topic-name"] == topic
+               and "records-consumed-total" in each.values)  # fmt: skip
+
+
+def entries(groups: list[MetricGroup], store: str) -> float:
+    return sum(each.values["estimate-num-keys"] for each in groups if each.tags.get("lmdb-state-id") == store)
+
+
 def word_count(source: str, target: str) -> Topology:
     builder = StreamsBuilder()
     lines = builder.stream(source, key=Serdes.string(), value=Serdes.string())
@@ -65,12 +94,15 @@ def test_words_are_counted_once_each_across_a_restart(
 ) -> None:
     source, target = new_topic(2), new_topic(2)
     name, states = f"words-{source}", []
+    restored = Restored()
+    metrics: list[list[MetricGroup]] = []
 
     def run(total: int) -> dict[bytes, list[bytes]]:
         streams = KafkaStreams(
             word_count(source, target), settings(servers, name, checkpoint), spark=spark, checkpoint_location=checkpoint
         )
         streams.set_state_listener(lambda new, old: states.append(new))
+        streams.set_global_state_restore_listener(restored)
         with streams:
             assert logs_of(streams).endswith(local_checkpoint.MANAGER), "no program is started for a file"
             assert spark.conf.get(local_checkpoint.SETTING, None) is None, "other queries are left as they are"
@@ -78,6 +110,7 @@ def test_words_are_counted_once_each_across_a_restart(
             while len(records := committed(servers, target, 2)) < total and time.monotonic() < deadline:
                 assert streams.exception is None
                 time.sleep(0.5)
+            metrics.append(streams.metric_groups())
         found: dict[bytes, list[bytes]] = {}
         for record in records:
             found.setdefault(record.key, []).append(record.value)
@@ -94,6 +127,9 @@ def test_words_are_counted_once_each_across_a_restart(
     assert [state for state in states if state is not State.RUNNING] == once * 2
     changes = committed(servers, f"{name}-words-changelog", 2)
     assert {change.key: int.from_bytes(change.value, "big") for change in changes} == {b"a": 3, b"b": 2, b"c": 3}
+    assert {store for store, _ in restored.ended} == {"words"}, "an empty store ends, too"
+    assert consumed(metrics[0], source) == 2, "two lines"
+    assert entries(metrics[-1], "words") == 3
     between = f"{name}-words-repartition"
     wanted = [(topic, number) for topic in (source, between) for number in range(2)]
     with AdminClient(bootstrap_servers=servers) as admin, Consumer(bootstrap_servers=servers) as consumer:

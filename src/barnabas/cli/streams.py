@@ -1,9 +1,10 @@
-"""`barnabas streams`: topologies of `barnabas.streams`, drawn, planned, and set back to their beginning."""
+"""`barnabas streams`: topologies of `barnabas.streams`, drawn, planned, measured, set back to their beginning."""
 
 from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.arguments import add_command, add_connection
@@ -20,10 +21,12 @@ if TYPE_CHECKING:
 _EXAMPLES = """\
   barnabas streams describe airport.delays:topology
   barnabas streams plan airport.delays:topology --application-id delays
+  barnabas streams state airport.delays:topology --application-id delays
   barnabas streams reset airport.delays:topology --application-id delays --execute
 """
 
 COLUMNS = ("topic", "what", "partitions", "exists")
+STATE_COLUMNS = ("task", "store", "changelog", "changes", "kept", "lag", "entries", "bytes")
 
 
 def add_parser(subparsers: Any) -> None:
@@ -34,15 +37,20 @@ def add_parser(subparsers: Any) -> None:
     )
     describe = add_command(parts, "describe", "print a topology as Kafka does", examples=_EXAMPLES)
     plan = add_command(parts, "plan", "show tasks and topics that an application has or needs", examples=_EXAMPLES)
+    state = add_command(
+        parts, "state", "show how large stores are, and what this machine keeps of them", examples=_EXAMPLES
+    )
     reset = add_command(
         parts, "reset", "delete an application's internal topics and committed offsets", examples=_EXAMPLES
     )
-    for parser, action in ((describe, run_describe), (plan, run_plan), (reset, run_reset)):
+    actions = ((describe, run_describe), (plan, run_plan), (state, run_state), (reset, run_reset))
+    for parser, action in actions:
         parser.add_argument("topology", metavar="MODULE:NAME", help="a Topology, or a function that makes one")
         parser.set_defaults(action=action)
-    for parser in (plan, reset):
+    for parser in (plan, state, reset):
         parser.add_argument("--application-id", metavar="ID", required=True, help="the setting application.id")
         add_connection(parser)
+    state.add_argument("--state-dir", metavar="DIR", help="the setting state.dir (default: /tmp/kafka-streams)")
     reset.add_argument("--execute", action="store_true", help="do it; without, only show what would be done")
 
 
@@ -71,6 +79,25 @@ def run_plan(args: Namespace) -> int:
         print(f"  stores {stores}")
     print()
     print_table(rows, COLUMNS)
+    return 0
+
+
+def run_state(args: Namespace) -> int:
+    """Print each store of each task: its changelog, what is kept here, and how far that lags behind."""
+    from barnabas.streams.spark.application import STATE_DIR
+    from barnabas.streams.spark.store_sizes import store_rows
+
+    folder = Path(args.state_dir or STATE_DIR) / args.application_id
+    with admin_client(args) as admin:
+        plan, _, tasks = _planned(args, admin)
+        rows = [row._asdict() for row in store_rows(plan, tasks, admin, folder)]
+    if args.output == "json":
+        print_json({"applicationId": args.application_id, "stores": rows})
+        return 0
+    print_table(rows, STATE_COLUMNS)
+    note(
+        f"kept, lag, entries and bytes: what lies in {folder} on this machine; bytes are the task's, of all its stores"
+    )
     return 0
 
 

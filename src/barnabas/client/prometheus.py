@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from barnabas.network.metric_group import NODE_ID, PARTITION, TOPIC, Measured, node_of
+from barnabas.network.metric_group import NODE_ID, PARTITION, TOPIC, Measured, MetricGroup, node_of
 
 try:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -19,6 +19,7 @@ class ClientCollector(Collector):
     Each client is given under the name that the label `client` is to have. `record-send-total` of a producer becomes
     `kafka_producer_record_send_total{client="orders"}`; what is counted by broker has `node_` in its name and the label
     `node`, by topic `topic_` and the label `topic`, by partition `partition_` and the labels `topic` and `partition`.
+    Those of a `KafkaStreams` are named for their group: `kafka_streams_task_process_total` is one of each task's.
     Averages and maxima that have no value yet are left out.
     """
 
@@ -43,14 +44,18 @@ class ClientCollector(Collector):
         for name, client in list(self._clients.items()):
             kind = _kind(client)
             for group in client.metric_groups():
-                scope, labels = _scope_and_labels(group.tags)
+                scope, labels = _scope_and_labels(group)
                 for metric, value in group.values.items():
                     _add(families, f"kafka_{kind}_{scope}{_snake(metric)}", {"client": name, **labels}, value)
         yield from families.values()
 
 
-def _scope_and_labels(tags: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """Return what goes before the names, and the labels, of a group with these tags."""
+def _scope_and_labels(group: MetricGroup) -> tuple[str, dict[str, str]]:
+    """Return what goes before the names, and the labels, of a group."""
+    tags = group.tags
+    if group.group.startswith("stream-"):
+        scope = group.group.removeprefix("stream-").removesuffix("metrics").removesuffix("-")
+        return f"{_snake(scope)}_" if scope else "", {_snake(name): value for name, value in tags.items()}
     if NODE_ID in tags:
         return "node_", {"node": str(node_of(tags))}
     scope = next((f"{tag}_" for tag in (PARTITION, TOPIC) if tag in tags), "")
@@ -58,9 +63,11 @@ def _scope_and_labels(tags: Mapping[str, str]) -> tuple[str, dict[str, str]]:
 
 
 def _kind(client: Measured) -> str:
-    """Return `producer`, `consumer` or `admin`, by what the client's class is called."""
+    """Return `producer`, `consumer`, `admin` or `streams`, by what the client's class is called."""
     names = [base.__name__.lower() for base in type(client).__mro__]
-    return next((kind for kind in ("producer", "consumer", "admin") if any(kind in name for name in names)), "client")
+    return next(
+        (kind for kind in ("producer", "consumer", "admin", "streams") if any(kind in name for name in names)), "client"
+    )
 
 
 def _snake(name: str) -> str:

@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from barnabas.streams.serdes.serdes import Serdes
     from barnabas.streams.serdes.windowed import SessionWindowedSerde, TimeWindowedSerde
     from barnabas.streams.spark.kafka_streams import KafkaStreams, State, StreamThreadExceptionResponse
+    from barnabas.streams.state_restore_listener import StateRestoreListener
     from barnabas.streams.testing.test_topics import TestInputTopic, TestOutputTopic, TestRecord
     from barnabas.streams.testing.topology_test_driver import TopologyTestDriver
     from barnabas.streams.topology.description import TopologyDescription
@@ -173,6 +174,7 @@ __all__ = [
     "SessionWindows",
     "SlidingWindows",
     "State",
+    "StateRestoreListener",
     "StateStoreMigratedError",
     "StateStoreNotAvailableError",
     "StoreBuilder",
@@ -255,6 +257,7 @@ _HOMES = {
     "barnabas.streams.serdes.serdes": "Serdes",
     "barnabas.streams.serdes.windowed": "SessionWindowedSerde TimeWindowedSerde",
     "barnabas.streams.spark.kafka_streams": "KafkaStreams State StreamThreadExceptionResponse",
+    "barnabas.streams.state_restore_listener": "StateRestoreListener",
     "barnabas.streams.testing.test_topics": "TestInputTopic TestOutputTopic TestRecord",
     "barnabas.streams.testing.topology_test_driver": "TopologyTestDriver",
     "barnabas.streams.topology.description": "TopologyDescription",

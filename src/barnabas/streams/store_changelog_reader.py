@@ -74,12 +74,12 @@ class ChangelogReader:
         partition: TopicPartition,
         end: int,
         start: int | None = None,
-        restored: Callable[[int], None] = lambda position: None,
+        restored: Callable[[int, int], None] = lambda position, records: None,
     ) -> None:
         """Bring the changes of a changelog from `start` (None: the first) to `end` into a store. Raises as `read`.
 
-        After each piece `restored` is told up to where the store has it. Records without a key are passed over, as
-        Kafka does.
+        After each piece `restored` is told up to where the store has it, and of how many records. Records without a key
+        are passed over, as Kafka does.
         """
         for records, position in _in_pieces(self.read(partition, end, start), PIECE if store.persistent else 1):
             keyed = [record for record in records if record.key is not None]
@@ -87,7 +87,7 @@ class ChangelogReader:
                 LOGGER.warning("%s has %d records without a key before offset %d; they are skipped",
                                partition, len(records) - len(keyed), position)  # fmt: skip
             store.restore(cast("list[ChangelogRecord]", keyed))  # they have its fields
-            restored(position)
+            restored(position, len(keyed))
 
     def read(
         self, partition: TopicPartition, end: int, start: int | None = None

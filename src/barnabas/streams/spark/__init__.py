@@ -19,7 +19,8 @@ Files: `kafka_streams` (the application's life), `query_plan` (a topology as opt
 `internal_topics` (how many partitions, and making them), `starting_offsets`, `group_offsets` (where a query stands, for
 others), `local_checkpoint` (how Spark writes its logs), `application`, `data_source` (plans a batch), `batch_commits`
 (the driver's part of a batch), `batch_protocol` (which attempt of a task counts), `task_dispatcher` (the driver's
-connections to the tasks' processes), `task_channel` (what is sent there); in a task `task_processes` (its process, from
+connections to the tasks' processes), `task_channel` and `task_measures` (what is sent there), `streams_metrics`,
+`store_sizes` (for `barnabas streams state`); in a task `task_processes` (its process, from
 batch to batch), `task_manager` (takes the steps, runs the engine), `restorable_task` (its stores, and how they are
 restored), `state_directory` (the directory of a task), `rows` (Arrow to records and back); `state_protocol`.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,9 +36,13 @@ class BatchCommits:
     `error` is what the last batch failed with, `is_wanted` says whether the query still runs.
     """
 
-    def __init__(self, place: SinkPlace, run: Running) -> None:
+    def __init__(
+        self, place: SinkPlace, run: Running, committed: Callable[[float, float], None] = lambda took, commit: None
+    ) -> None:
+        """Tell `committed` how many seconds a batch took, and its commit among that."""
         self._place = place
         self._run = run
+        self._committed = committed
         self.error: Exception | None = None
         self.is_wanted: Callable[[], bool] = lambda: True
 
@@ -50,6 +55,7 @@ class BatchCommits:
             raise BatchFailedError(f"batch {batch} was not committed: {type(error).__name__}") from None
 
     def _commit(self, planned: DataFrame, batch: int) -> None:
+        began = time.monotonic()
         query, run = (str(planned.sparkSession.sparkContext.getLocalProperty(name)) for name in (QUERY, RUN))
         requests = [
             Request(Task(query, run, batch, number), each.task, each.topic_ids)
@@ -60,7 +66,10 @@ class BatchCommits:
         except Exception:
             driver.abort_run(self._place, query, run)
             raise
+        computed = time.monotonic()
         driver.commit(self._place, batch, reports)
+        now = time.monotonic()
+        self._committed(now - began, now - computed)
 
 
 def _tasks_of(planned: DataFrame) -> TasksOfBatch:

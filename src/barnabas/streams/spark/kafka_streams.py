@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.client.admin.admin_client import AdminClient
 from barnabas.errors import IllegalStateError
+from barnabas.network.metric_group import Measured, MetricGroup
+from barnabas.network.sampled_stat import MetricConfig
 from barnabas.streams.config import StreamsConfig
 from barnabas.streams.durations import Duration, as_ms
 from barnabas.streams.errors import StreamsError
@@ -25,7 +27,10 @@ from barnabas.streams.spark.application import Application, application_folder
 from barnabas.streams.spark.batch_commits import BatchCommits
 from barnabas.streams.spark.group_offsets import GroupOffsets
 from barnabas.streams.spark.local_checkpoint import without_programs
+from barnabas.streams.spark.streams_metrics import StreamsMetrics
 from barnabas.streams.spark.task_dispatcher import TaskDispatcher, bind_address, placed_by_spark
+from barnabas.streams.spark.task_measures import RestoreEvent, TaskMeasures
+from barnabas.streams.state_restore_listener import StateRestoreListener
 from barnabas.streams.topology.topology import Topology
 
 if TYPE_CHECKING:
@@ -70,7 +75,7 @@ StateListener = Callable[[State, State], object]
 ExceptionHandler = Callable[[BaseException], StreamThreadExceptionResponse]
 
 
-class KafkaStreams:
+class KafkaStreams(Measured):
     """Runs a topology on Spark, exactly once.
 
     Settings are Kafka's, in a mapping or as keywords with underscores (`application_id="delays"`). State, output and
@@ -109,6 +114,8 @@ class KafkaStreams:
         self._query: StreamingQuery | None = None
         self._monitor: threading.Thread | None = None
         self._exception: BaseException | None = None
+        self._restore_listener = StateRestoreListener()
+        self._metrics = StreamsMetrics(self._config.application_id, time.monotonic, MetricConfig())
 
     # -- life
 
@@ -200,6 +207,22 @@ class KafkaStreams:
         self._check_created("Can only set UncaughtExceptionHandler before calling start()")
         self._handler = handler
 
+    def set_global_state_restore_listener(self, listener: StateRestoreListener | None) -> None:
+        """Tell `listener` how stores are restored. Raises IllegalStateError after `start()`."""
+        self._check_created("Can only set GlobalStateRestoreListener before calling start()")
+        self._restore_listener = listener or StateRestoreListener()
+
+    def metric_groups(self) -> list[MetricGroup]:
+        """Return the metrics under Kafka's names (KIP-444); see `Measured`.
+
+        `client-state` is the place of the state among Kafka's: CREATED 0, REBALANCING 1, RUNNING 2, PENDING_SHUTDOWN 3,
+        NOT_RUNNING 4, PENDING_ERROR 5, ERROR 6.
+        """
+        number = [*State].index(self._state)
+        return self._metrics.groups(
+            number, self._query is not None and self._state in (State.REBALANCING, State.RUNNING)
+        )
+
     def wait_for(self, *states: State, timeout: float | None = None) -> bool:
         """Wait until it is in one of these states; returns whether it is, after at most `timeout` seconds."""
         with self._changed:
@@ -251,6 +274,20 @@ class KafkaStreams:
                 starting_offsets.settle(admin, self._config.application_id, counts.partitions, policies, decided)
         return application
 
+    def _hear(self, task: str, said: TaskMeasures | RestoreEvent) -> None:
+        """Take what a task tells beside its reports."""
+        if isinstance(said, TaskMeasures):
+            self._metrics.took(said)
+            return
+        if said.what == "start":
+            self._metrics.remains(task, said.store, said.end, said.end - said.start)
+        else:
+            self._metrics.restored(task, said.store, said.end if said.what == "batch" else None)
+        try:
+            said.tell(self._restore_listener)
+        except Exception:
+            LOGGER.exception("the restore listener has failed")
+
     def _new_dispatcher(self) -> TaskDispatcher:
         from pyspark import cloudpickle
 
@@ -258,14 +295,14 @@ class KafkaStreams:
         pickled: bytes = cloudpickle.dumps(self._application)  # type: ignore[no-untyped-call]  # lambdas go by value
         most = int(context.getConf().get("spark.task.maxFailures", "4") or 4)
         place = placed_by_spark(context, pickled)
-        return TaskDispatcher(self._config.application_id, place, bind_address(context), most)
+        return TaskDispatcher(self._config.application_id, place, bind_address(context), most, self._hear)
 
     def _start_query(self) -> None:
         from barnabas.streams.spark.data_source import data_source
 
         found = data_source(self._application)
         self._spark.dataSource.register(found)
-        batches = self._batches = BatchCommits(self._application.place, self._dispatcher.run)
+        batches = self._batches = BatchCommits(self._application.place, self._dispatcher.run, self._metrics.committed)
         writer = self._spark.readStream.format(found.name()).load().writeStream.foreachBatch(self._batches)
         writer = writer.queryName(self._config.application_id).option("checkpointLocation", self._checkpoint)
         with without_programs(self._spark, self._checkpoint):
@@ -308,6 +345,7 @@ class KafkaStreams:
 
     def _replaced(self, error: BaseException) -> bool:
         LOGGER.error("%s: the query has failed: %s", self._config.application_id, error)
+        self._metrics.failed += 1
         try:
             response = self._handler(error)
         except Exception:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +18,7 @@ from barnabas.streams.engine.task import Task, TaskSettings
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.spark.state_directory import Kept, KeptState
 from barnabas.streams.spark.state_protocol import HeldTask
+from barnabas.streams.spark.task_measures import RestoreEvent, StoreSize, size_of
 from barnabas.streams.state.store import StateStore
 from barnabas.streams.store_changelog_reader import ChangelogReader
 from barnabas.streams.topology.nodes import ProcessorTopology
@@ -26,6 +29,9 @@ LOGGER = logging.getLogger("barnabas.streams")
 #: Milliseconds from one time that the state is kept to the next: each waits for the disk. What was not kept is read
 #: from the changelogs again, so that costs little.
 KEEP_EVERY_MS = 1000
+
+#: Milliseconds from one time that the stores' sizes are asked for to the next.
+_SIZE_EVERY_MS = 1000
 
 #: Seconds of restoring after which what is restored so far is kept, so that another attempt goes on from there.
 _KEEP_RESTORED_EVERY = 10.0
@@ -65,9 +71,15 @@ class EngineTask(HeldTask):
         self._topic_ids: dict[str, str] = {}
         self._positions: dict[str, int] = {}
         self._kept_ms = 0
+        self._restored = 0
+        self._sized_ms = 0
+        self._sizes: tuple[dict[str, StoreSize], int] = ({}, 0)
 
-    def restore(self, plan: TaskPlan, reader: ChangelogReader, state: TaskState | None) -> None:
-        """See `state_protocol.Restore`."""
+    def restore(
+        self, plan: TaskPlan, reader: ChangelogReader, state: TaskState | None,
+        tell: Callable[[RestoreEvent], None] = lambda event: None,
+    ) -> None:  # fmt: skip
+        """See `state_protocol.Restore`; `tell` hears how it goes on."""
         self._close_task()
         topics = {
             name: topic
@@ -91,10 +103,9 @@ class EngineTask(HeldTask):
                 self._positions[topic] = start
         self.task = task
         for name, topic in topics.items():
-            store = task.stores[name]
             partition = TopicPartition(topic, plan.id.partition)
-            start = self._positions.get(topic)
-            self._catch_up(store, reader, partition, ends[topic], start)
+            restoring = _Restoring(name, partition, self._positions.get(topic), ends[topic], tell)
+            self._catch_up(task.stores[name], reader, restoring)
         if state is not None:
             task.restore_metadata(json.loads(state.note)["metadata"].encode())
         self._kept_ms = 0
@@ -142,20 +153,36 @@ class EngineTask(HeldTask):
                 return f"it is older than {_OLDEST_MS // 3_600_000} h"
         return ""
 
-    def _catch_up(
-        self, store: StateStore, reader: ChangelogReader, partition: TopicPartition, end: int, start: int | None
-    ) -> None:
+    def _catch_up(self, store: StateStore, reader: ChangelogReader, restoring: _Restoring) -> None:
         kept = time.monotonic()
+        topic = restoring.partition.topic
 
-        def restored(position: int) -> None:
+        def restored(position: int, records: int) -> None:
             nonlocal kept
-            self._positions[partition.topic] = position
+            self._positions[topic] = position
+            self._restored += records
+            restoring.came_to(position, records)
             if store.persistent and time.monotonic() - kept > _KEEP_RESTORED_EVERY:
                 kept = time.monotonic()
                 self._keep(0)
 
-        reader.restore(store, partition, end, start, restored)
-        self._positions[partition.topic] = end
+        with restoring:
+            reader.restore(store, restoring.partition, restoring.end, restoring.start, restored)
+        self._positions[topic] = restoring.end
+
+    def take_restored(self) -> int:
+        """Return how many records were restored since this was asked last."""
+        found, self._restored = self._restored, 0
+        return found
+
+    def sizes(self, now_ms: int) -> tuple[dict[str, StoreSize], int]:
+        """Return how large the stores are, and the bytes on disk; as they were a second ago at most."""
+        if self.task is not None and now_ms - self._sized_ms >= _SIZE_EVERY_MS:
+            self._sized_ms = now_ms
+            maps = Counter[str]() if self.kept is None else self.kept.backend.entries()
+            stores = {name: size_of(name, store, maps) for name, store in self.task.stores.items()}
+            self._sizes = stores, 0 if self.kept is None else self.kept.backend.size()
+        return self._sizes
 
     def keep(self, plan: BatchPlan, state: TaskState | None) -> None:
         """See `state_protocol.Keep`; not each time, and only what is on disk."""
@@ -189,6 +216,32 @@ class EngineTask(HeldTask):
         if task is not None:
             with suppress(StreamsError):
                 task.close()
+
+
+class _Restoring:
+    """A changelog on its way into a store: tells how far it is, and whether it came to its end."""
+
+    def __init__(
+        self, store: str, partition: TopicPartition, start: int | None, end: int, tell: Callable[[RestoreEvent], None]
+    ) -> None:
+        self.partition, self.start, self.end = partition, start, end
+        self._store, self._tell = store, tell
+        self._position, self._records = start or 0, 0
+
+    def came_to(self, position: int, records: int) -> None:
+        """Tell of a piece of so many records that ends here."""
+        self._event("batch", self._position, position, records)
+        self._position = position
+        self._records += records
+
+    def _event(self, what: str, start: int, end: int, records: int) -> None:
+        self._tell(RestoreEvent(what, *self.partition, self._store, start, end, records))
+
+    def __enter__(self) -> None:
+        self._event("start", self.start or 0, self.end, 0)
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self._event("end" if kind is None else "suspended", self.start or 0, self._position, self._records)
 
 
 def _known_ends(plan: BatchPlan, state: TaskState | None, number: int, topics: object = None) -> dict[str, int]:

@@ -12,7 +12,7 @@ import hmac
 import os
 import socket
 import struct
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from barnabas.streams.errors import StreamsError
 
@@ -38,14 +38,6 @@ class ChannelError(StreamsError):
     """What came was not made by one who knows the secret."""
 
 
-def read_exactly(stream: Any, size: int) -> bytes:
-    """Return so many bytes; raises EOFError when the other side has closed the connection."""
-    data: bytes = stream.read(size)
-    if len(data) < size:
-        raise EOFError("the other side has closed the connection")
-    return data
-
-
 class Channel:
     """One end of a connection; `is_driver` says which. Not for several threads at once in one direction.
 
@@ -60,10 +52,9 @@ class Channel:
                 connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
         connection.settimeout(INTRODUCTION)
         self._connection = connection
-        self._stream = connection.makefile("rb")
         own = os.urandom(_NONCE)
         connection.sendall(own)
-        other = read_exactly(self._stream, _NONCE)
+        other = self._read(_NONCE)
         nonces = own + other if is_driver else other + own
         keys = [hmac.digest(secret, who + nonces, "sha256") for who in (b"driver", b"process")]
         self._sending, self._receiving = keys if is_driver else reversed(keys)
@@ -81,15 +72,25 @@ class Channel:
 
     def receive(self) -> bytes:
         """Wait for a frame, and return its content."""
-        (size,) = _SIZE.unpack(read_exactly(self._stream, _SIZE.size))
-        code = read_exactly(self._stream, _CODE)
-        content = read_exactly(self._stream, size)
+        (size,) = _SIZE.unpack(self._read(_SIZE.size))
+        code = self._read(_CODE)
+        content = self._read(size)
         if not hmac.compare_digest(
             code, hmac.digest(self._receiving, _NUMBER.pack(self._received) + content, "sha256")
         ):
             raise ChannelError("a frame came from one who does not know the secret of this application's tasks")
         self._received += 1
         return content
+
+    def _read(self, size: int) -> bytes:
+        """Return so many bytes, and take no more than these: what comes next must wake who waits on `fileno`."""
+        found = bytearray()
+        while len(found) < size:
+            piece = self._connection.recv(size - len(found))
+            if not piece:
+                raise EOFError("the other side has closed the connection")
+            found += piece
+        return bytes(found)
 
     def fileno(self) -> int:
         """Return what to wait on; nothing that has come is kept back."""
@@ -101,5 +102,4 @@ class Channel:
             self._connection.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass  # it is gone already
-        self._stream.close()
         self._connection.close()

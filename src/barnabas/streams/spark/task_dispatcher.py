@@ -22,6 +22,7 @@ from barnabas.streams.errors import StreamsError
 from barnabas.streams.spark import batch_protocol as protocol
 from barnabas.streams.spark.batch_protocol import Outcome
 from barnabas.streams.spark.task_channel import Address, Channel, ChannelError
+from barnabas.streams.spark.task_measures import RestoreEvent, TaskAnswer, TaskMeasures
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -44,13 +45,18 @@ Placing = Callable[[Sequence[str], Address], None]
 class TaskDispatcher:
     """The processes of an application, by task. One batch after the other; `close()` may come from another thread.
 
-    `place` has Spark start processes, `bind` is the address to listen on and the one that executors know.
+    `place` has Spark start processes, `bind` is the address to listen on and the one that executors know. `hear` is
+    told what a task says beside its reports: `TaskMeasures` of what counts, and `RestoreEvent`s.
     """
 
-    def __init__(self, application: str, place: Placing, bind: tuple[str, str, int], most_attempts: int = 4) -> None:
+    def __init__(
+        self, application: str, place: Placing, bind: tuple[str, str, int], most_attempts: int = 4,
+        hear: Callable[[str, TaskMeasures | RestoreEvent], None] = lambda task, said: None,
+    ) -> None:  # fmt: skip
         self._application = application
         self._place = place
         self._most_attempts = most_attempts
+        self.hear = hear
         host, known_as, port = bind
         self._listener = socket.create_server((host, port), backlog=128)
         self._address = Address(known_as, self._listener.getsockname()[1], os.urandom(32))
@@ -154,7 +160,7 @@ class _Batch:
         self._processes = processes
         self._is_wanted = is_wanted
         self._working: dict[Channel, tuple[str, int]] = {}
-        self._lost: list[Outcome] = []
+        self._outcomes: list[Outcome] = []
 
     def unanswered(self) -> list[str]:
         """Return the tasks of whose attempts nothing was heard."""
@@ -184,32 +190,39 @@ class _Batch:
             self._working[channel] = step.task, step.attempt
 
     def _next_outcome(self) -> Outcome:
-        while not self._lost:
+        while not self._outcomes:
             places = {channel.fileno(): channel for channel in self._working}
             if -1 in places:
-                return self._received(places[-1])  # closed here: it was replaced, or the application ends
-            if ready := wait([*places], _LOOK):
-                return self._received(places[next(each for each in ready if isinstance(each, int))])
-            if not self._is_wanted():
+                self._received(places[-1])  # closed here: it was replaced, or the application ends
+            elif ready := wait([*places], _LOOK):
+                self._received(places[next(each for each in ready if isinstance(each, int))])
+            elif not self._is_wanted():
                 raise StreamsError("the query was stopped while its tasks computed a batch")
-        return self._lost.pop()
+        return self._outcomes.pop()
 
-    def _received(self, channel: Channel) -> Outcome:
-        task, attempt = self._working.pop(channel)
+    def _received(self, channel: Channel) -> None:
+        task, attempt = self._working[channel]
         try:
             answer = pickle.loads(channel.receive())  # noqa: S301  of a process of ours, which knows the secret
         except (OSError, EOFError, ValueError) as error:
+            del self._working[channel]
             self._is_lost(task, attempt, error)
-            return self._lost.pop()
-        if isinstance(answer, TaskReport):
-            return Outcome(task, attempt, answer)
-        raise answer
+            return
+        if isinstance(answer, RestoreEvent):
+            self._processes.hear(task, answer)
+            return
+        del self._working[channel]
+        if not isinstance(answer, TaskAnswer):
+            raise answer
+        self._outcomes.append(Outcome(task, attempt, answer.report))
+        if answer.measures is not None:
+            self._processes.hear(task, answer.measures)
 
     def _is_lost(self, task: str, attempt: int, error: Exception) -> None:
         name = self._processes.name_of(self.requests[task])
         LOGGER.warning("the process of task %s is lost (%s): another one takes over", task, error or "no reason known")
         self._processes.forget(name)
-        self._lost.append(Outcome(task, attempt, None))
+        self._outcomes.append(Outcome(task, attempt, None))
 
 
 def placed_by_spark(context: SparkContext, application: bytes) -> Placing:

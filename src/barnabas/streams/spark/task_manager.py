@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 import uuid
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +18,6 @@ from barnabas.spark.co_partitioned_rows import read_records
 from barnabas.spark.co_partitions import PlannedTask
 from barnabas.spark.exactly_once import task_writer
 from barnabas.spark.exactly_once.commit_protocol import Task as SparkTask
-from barnabas.spark.exactly_once.commit_protocol import TaskReport
 from barnabas.spark.exactly_once.decision import Decision, TaskState
 from barnabas.spark.exactly_once.decision_log import DecisionReader, log_end, settings_of
 from barnabas.spark.exactly_once.task_notes import Note
@@ -32,8 +32,10 @@ from barnabas.streams.spark.application import Application, application_folder
 from barnabas.streams.spark.restorable_task import BatchPlan, EngineTask, TaskPlan
 from barnabas.streams.spark.state_directory import clean
 from barnabas.streams.spark.state_protocol import Compute, Keep, ReadDecision, Restore, TaskBatch, run_task
+from barnabas.streams.spark.task_measures import BatchCounts, RestoreEvent, TaskAnswer, TaskMeasures
 from barnabas.streams.state.store import StateStore
 from barnabas.streams.store_changelog_reader import ChangelogReader
+from barnabas.streams.topology.nodes import ProcessorTopology
 from barnabas.streams.topology.processor_api import TaskId
 
 if TYPE_CHECKING:
@@ -65,14 +67,20 @@ class TaskHome:
         self._changelogs = ChangelogReader(application.client)
         self._global: GlobalTask | None = None
         self._global_positions: dict[TopicPartition, int] = {}
+        self._tell: Callable[[RestoreEvent], None] = lambda event: None
 
-    def run(self, request: Request) -> TaskReport:
-        """Read, compute and write the batch of a task, in a transaction that stays open; returns what to decide on."""
+    def run(self, request: Request, tell: Callable[[RestoreEvent], None] = lambda event: None) -> TaskAnswer:
+        """Read, compute and write the batch of a task, in a transaction that stays open; returns what to decide on.
+
+        `tell` hears how a restoration goes on.
+        """
         source = self._application.source
+        self._tell = tell
         with closing(self.attempt(request, read_records(source, request.planned, request.topic_ids))) as attempt:
             settings = RowSettings(None, True, lambda: attempt.note, notes_ends=True)
             report = task_writer.write(self._application.place, request.spark, attempt.rows, settings)
-            return report._replace(was_decided=report.was_decided or attempt.was_decided)
+            report = report._replace(was_decided=report.was_decided or attempt.was_decided)
+            return TaskAnswer(report, attempt.measures())
 
     def attempt(self, request: Request, batches: Iterable[pa.RecordBatch]) -> Attempt:
         """Return what computes the batch of these records, to be closed; the task is its own until then."""
@@ -104,7 +112,7 @@ class TaskHome:
         self.catch_up_global(plan)
         topology = self._application.subtopologies[id.subtopology]
         settings = TaskSettings(self._config, None, self._global_store, self._partitions_of)
-        held.restore(TaskPlan(topology, id, settings, plan), self._changelogs, state)
+        held.restore(TaskPlan(topology, id, settings, plan), self._changelogs, state, self._tell)
         if held.kept is not None and self._last is not None:
             states = self._last.states_after().values()
             ends = {each.task: {topic: max(found.values()) for topic, found in each.ends.items()} for each in states}
@@ -143,6 +151,10 @@ class TaskHome:
         """Whether the engine needs all records of a batch at once."""
         return subtopology in self._application.must_wait
 
+    def topology_of(self, id: TaskId) -> ProcessorTopology:
+        """Return the sub-topology of a task."""
+        return self._application.subtopologies[id.subtopology]
+
     def changelogs_of(self, id: TaskId) -> tuple[str, ...]:
         """Return the changelog topics of a task."""
         return tuple(self._application.subtopologies[id.subtopology].store_to_changelog_topic.values())
@@ -173,7 +185,26 @@ class Attempt:
         self._batches = batches
         self.note: Note | None = None
         self.was_decided = False
+        self._counts: BatchCounts | None = None
+        self._dropped_before = 0
+        self._began = time.monotonic()
         self.rows = self._run()
+
+    def measures(self) -> TaskMeasures | None:
+        """Return what the attempt has counted, None when it has computed nothing."""
+        task, counts = self._held.task, self._counts
+        if task is None or counts is None:
+            return None
+        return TaskMeasures(
+            self._plan["task"],
+            time.monotonic() - self._began,
+            task.dropped_records - self._dropped_before,
+            self._held.take_restored(),
+            counts.consumed,
+            counts.produced,
+            counts.ages,
+            *self._held.sizes(self._plan["now_ms"]),
+        )
 
     def close(self) -> None:
         """Give the task back, finished or failed."""
@@ -209,21 +240,26 @@ class Attempt:
         assert task is not None, "it was restored"
         now = self._plan["now_ms"]
         self._home.catch_up_global(self._plan)
+        counts = self._counts = BatchCounts(self._home.topology_of(task.id), now)
+        self._dropped_before = task.dropped_records
         if self._home.must_wait(task.id.subtopology):
             for batch in self._batches:
+                counts.read(batch)
                 task.add_records(rows.input_records(batch))
-            yield from self._worked_off(task, now)
+            yield from self._worked_off(task, counts, now)
         else:
             for batch in self._batches:
+                counts.read(batch)
                 # The source has merged the topics. Of records of one topic alone the engine keeps the order; of more it
                 # would decide ties of time by itself, and not the same way when a batch arrives in other pieces.
                 for _, run in groupby(rows.input_records(batch), key=_topic):
                     task.add_records(run)
                     while task.process_next(now):
                         task.punctuate_stream_time()
-                yield from self._worked_off(task, now)
+                yield from self._worked_off(task, counts, now)
         task.punctuate_system_time(now)
         if (sent := rows.output_rows(task.commit())) is not None:
+            counts.wrote(sent)
             yield sent
         note = {"id": uuid.uuid4().hex, "metadata": task.metadata().decode(), "positions": _positions(self._plan)}
         text = json.dumps(note)
@@ -231,10 +267,11 @@ class Attempt:
         return text
 
     @staticmethod
-    def _worked_off(task: Task, now_ms: int) -> Iterator[pa.RecordBatch]:
+    def _worked_off(task: Task, counts: BatchCounts, now_ms: int) -> Iterator[pa.RecordBatch]:
         while task.process_next(now_ms):
             task.punctuate_stream_time()
         if (sent := rows.output_rows(task.collector.take())) is not None:
+            counts.wrote(sent)
             yield sent
 
 

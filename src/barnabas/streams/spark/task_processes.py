@@ -7,7 +7,7 @@ connected for ten minutes; what it held is a cache.
 
 The Unix socket: a frame with a pickled `Call`; back comes an empty frame once it is connected, or the pickled error.
 The connection to the driver (`task_channel`): its name; then come pickled `Request`s, and for each it sends a pickled
-`TaskReport`, or the error.
+`TaskAnswer`, or the error; before that `RestoreEvent`s.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from barnabas.streams.errors import StreamsError
-from barnabas.streams.spark.task_channel import Address, Channel, ChannelError, read_exactly
+from barnabas.streams.spark.task_channel import Address, Channel, ChannelError
 from barnabas.streams.spark.task_manager import TaskHome
+from barnabas.streams.spark.task_measures import RestoreEvent
 
 #: Seconds until a process ends that no driver is connected to.
 IDLE = 600.0
@@ -122,8 +123,15 @@ def _send(stream: Any, data: bytes) -> None:
 
 
 def _receive(stream: Any) -> bytes:
-    (size,) = _SIZE.unpack(read_exactly(stream, _SIZE.size))
-    return read_exactly(stream, size)
+    (size,) = _SIZE.unpack(_read(stream, _SIZE.size))
+    return _read(stream, size)
+
+
+def _read(stream: Any, size: int) -> bytes:
+    data: bytes = stream.read(size)
+    if len(data) < size:
+        raise EOFError("the other side has closed the connection")
+    return data
 
 
 # The process.
@@ -165,14 +173,14 @@ class TaskServer:
                 while True:
                     request = channel.receive()
                     with self._lock:
-                        answer = self._answer(application, request)
+                        answer = self._answer(application, request, lambda event: channel.send(pickle.dumps(event)))
                     channel.send(answer)
         finally:
             self.drivers -= 1
 
-    def _answer(self, application: bytes, request: bytes) -> bytes:
+    def _answer(self, application: bytes, request: bytes, tell: Callable[[RestoreEvent], None]) -> bytes:
         try:
-            return pickle.dumps(self._home_of(application).run(pickle.loads(request)))  # noqa: S301  of our driver
+            return pickle.dumps(self._home_of(application).run(pickle.loads(request), tell))  # noqa: S301  of our driver
         except Exception as failed:  # noqa: BLE001  the driver raises it
             return _pickled(failed)
 

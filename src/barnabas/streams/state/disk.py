@@ -11,11 +11,12 @@ LMDB takes keys of 511 bytes: those of `LONG` bytes and more lie in buckets, one
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from barnabas.streams.errors import ProcessorStateError
 from barnabas.streams.serdes.reader import Reader, sized
@@ -110,9 +111,14 @@ class DiskBackend:
         found: bytes | None = self.transaction.get(_META)
         return found
 
+    def entries(self) -> Counter[str]:
+        """Return how many entries each map has; long keys that share a bucket count as one."""
+        stat = self.transaction.stat
+        return Counter({name: stat(self._handle(name))["entries"] for name in sorted(self._known)})
+
     def size(self) -> int:
         """Return the bytes that the file takes on disk."""
-        return sum(file.stat().st_blocks * 512 for file in self.directory.glob("data.mdb"))
+        return bytes_on_disk(self.directory)
 
     def close(self) -> None:
         """Close the file; what was not committed is forgotten."""
@@ -121,6 +127,39 @@ class DiskBackend:
 
     def _handle(self, name: str) -> Any:
         return self._env.open_db(name.encode(), txn=self.transaction)
+
+
+class DiskContent(NamedTuple):
+    """What a directory holds: the metadata of the last commit (None before it), and the entries of each map."""
+
+    metadata: bytes | None
+    entries: Counter[str]
+
+
+def look_into(directory: Path) -> DiskContent:
+    """Return what was committed last in a directory, which another process may be writing.
+
+    Raises `ProcessorStateError` when it cannot be opened, and when lmdb is missing.
+    """
+    try:
+        lmdb: Any = import_module("lmdb")
+    except ImportError as problem:
+        raise ProcessorStateError("state on disk needs lmdb: pip install 'barnabas[streams]'") from problem
+    try:
+        with lmdb.open(str(directory), readonly=True, max_dbs=_MAX_MAPS, create=False) as found:
+            with found.begin() as transaction, transaction.cursor() as cursor:
+                names = [bytes(key) for key in cursor.iternext(values=False) if key != _META]
+            handles = {name: found.open_db(name, create=False) for name in names}
+            with found.begin() as transaction:
+                entries = {name.decode(): transaction.stat(handle)["entries"] for name, handle in handles.items()}
+                return DiskContent(transaction.get(_META), Counter(entries))
+    except (OSError, lmdb.Error) as problem:
+        raise ProcessorStateError(f"the state in {directory} cannot be read: {problem}") from problem
+
+
+def bytes_on_disk(directory: Path) -> int:
+    """Return the bytes that the file of a directory takes."""
+    return sum(file.stat().st_blocks * 512 for file in directory.glob("data.mdb"))
 
 
 class DiskMap:

@@ -63,12 +63,17 @@ class Changelogs:
         return dict.fromkeys(partitions, self.begin)
 
     def restore(
-        self, store: StateStore, partition: TopicPartition, end: int, start: int | None, restored: Callable[[int], None]
+        self,
+        store: StateStore,
+        partition: TopicPartition,
+        end: int,
+        start: int | None,
+        restored: Callable[[int, int], None],
     ) -> None:
         found = self.records.get(partition.topic, [])[max(start or 0, self.begin) : end]
         self.read += len(found)
         store.restore(found)
-        restored(end)
+        restored(end, end - (start or 0))
 
 
 class Application:

@@ -6,6 +6,7 @@ import pickle
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from barnabas.streams.spark.batch_protocol import TaskLostError
 from barnabas.streams.spark.task_channel import Address, Channel, ChannelError
 from barnabas.streams.spark.task_dispatcher import TaskDispatcher
 from barnabas.streams.spark.task_manager import Request
+from barnabas.streams.spark.task_measures import RestoreEvent, TaskAnswer
 from barnabas.streams.spark.task_processes import Call, TaskServer
 
 LOCAL = ("127.0.0.1", "127.0.0.1", 0)
@@ -32,7 +34,11 @@ class Home:
     """In place of a TaskHome."""
 
     def __init__(self, work: Working) -> None:
-        self.run = work
+        self._work = work
+
+    def run(self, wanted: Request, tell: Callable[[RestoreEvent], None]) -> TaskAnswer:
+        tell(RestoreEvent("end", "app-store-changelog", 0, "store", 0, 5, 5))
+        return TaskAnswer(self._work(wanted), None)
 
     def close(self) -> None:
         pass
@@ -45,9 +51,9 @@ class Died(BaseException):
 class MortalServer(TaskServer):
     """A process whose connection is gone when it dies."""
 
-    def _answer(self, application: bytes, request: bytes) -> bytes:
+    def _answer(self, application: bytes, request: bytes, tell: Any) -> bytes:
         try:
-            return super()._answer(application, request)
+            return super()._answer(application, request, tell)
         except Died:
             raise EOFError from None
 
@@ -57,8 +63,12 @@ class Executors:
 
     def __init__(self, work: Working) -> None:
         self.placed: list[list[str]] = []
+        self.heard: list[tuple[str, Any]] = []
         self.servers: dict[str, TaskServer] = {}
         self._work = work
+
+    def hear(self, task: str, said: Any) -> None:
+        self.heard.append((task, said))
 
     def place(self, names: Sequence[str], address: Address) -> None:
         self.placed.append([*names])
@@ -87,7 +97,7 @@ def started() -> Iterator[Callable[[Working], tuple[Executors, TaskDispatcher]]]
 
     def start(work: Working) -> tuple[Executors, TaskDispatcher]:
         executors = Executors(work)
-        found.append(TaskDispatcher("app", executors.place, LOCAL, most_attempts=3))
+        found.append(TaskDispatcher("app", executors.place, LOCAL, most_attempts=3, hear=executors.hear))
         return executors, found[-1]
 
     yield start
@@ -103,6 +113,7 @@ def test_processes_are_placed_once_and_compute_batch_after_batch(started: Any) -
 
     assert reports == [[report(each) for each in batch] for batch in batches]
     assert executors.placed == [["app/q/0_0", "app/q/0_1", "app/q/1_0"]]
+    assert Counter(task for task, _ in executors.heard) == {"0_0": 3, "0_1": 3, "1_0": 3}
 
 
 def test_a_process_that_is_lost_is_replaced_and_the_others_are_not_asked_again(started: Any) -> None:
