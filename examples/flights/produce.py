@@ -20,6 +20,7 @@ class Topics(NamedTuple):
     weather: str = "weather"
     delays: str = "delays"
     dead_letters: str = "flights-dead-letters"
+    delays_by_streams: str = "delays-by-streams"
 
 
 class Sent(NamedTuple):

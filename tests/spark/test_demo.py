@@ -50,6 +50,7 @@ def test_a_broker_killed_in_mid_demo_and_started_again_loses_no_acknowledged_rec
         killer.join()
 
     assert check.compare(run.delays, tables).differences == []
+    assert check.compare(run.by_streams, tables).differences == []
     assert run.rows_read == sum(run.sent)
     assert len(run.dead_letters) == run.sent.malformed
     assert run.late_rows == 0

@@ -58,6 +58,14 @@ class ClientCache(Generic[C]):
             with contextlib.suppress(KafkaError):
                 old.close()
 
+    def discard(self, key: Hashable) -> None:
+        """Close the idle client with these settings, if there is one: it will not be wanted again."""
+        with self._lock:
+            found = self._idle.pop(key, None)
+        if found is not None:
+            with contextlib.suppress(KafkaError):
+                found[0].close()
+
     def close(self) -> None:
         """Close the idle ones, for a process that does more than run tasks; those in use stay with their users."""
         with self._lock:

@@ -65,3 +65,16 @@ def test_an_old_client_that_cannot_be_closed_harms_no_task(time: Time) -> None:
     cache.release("old", broken)
     cache.release("new", Client())
     assert broken.closed
+
+
+def test_a_client_that_is_not_wanted_any_more_is_closed_at_once_and_others_stay() -> None:
+    cache: ClientCache[Client] = ClientCache()
+    ended, other = Client(KafkaError("the broker is gone")), Client()
+    cache.release("ended", ended)
+    cache.release("other", other)
+
+    cache.discard("ended")
+    cache.discard("never was there")
+
+    assert (ended.closed, other.closed) == (True, False)
+    assert cache.acquire("other", Client) is other

@@ -138,6 +138,11 @@ def abort_run(place: SinkPlace, query: str, run: str) -> None:
     _perform(place, query, protocol.abort_run(run))
 
 
+def let_go(place: SinkPlace, query: str) -> None:
+    """Close the connections for a query that has ended in this process."""
+    _DRIVERS.discard((place, query))
+
+
 def _perform(place: SinkPlace, query: str, steps: protocol.SinkSteps, batch: int | None = None) -> None:
     key = place, query
     driver = _DRIVERS.acquire(key, lambda: Driver(place, query))

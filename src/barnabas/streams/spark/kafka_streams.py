@@ -17,6 +17,7 @@ from barnabas.client.admin.admin_client import AdminClient
 from barnabas.errors import IllegalStateError
 from barnabas.network.metric_group import Measured, MetricGroup
 from barnabas.network.sampled_stat import MetricConfig
+from barnabas.spark.exactly_once import driver_steps
 from barnabas.streams.config import StreamsConfig
 from barnabas.streams.durations import Duration, as_ms
 from barnabas.streams.errors import StreamsError
@@ -319,6 +320,7 @@ class KafkaStreams(Measured):
             self._follow(offsets)
             decided = partial(starting_offsets.decided_offsets, self._application.place)
             offsets.commit_decided(decided, str(self.query.id))
+            driver_steps.let_go(self._application.place, str(self.query.id))
 
     def _follow(self, offsets: GroupOffsets) -> None:
         while True:
