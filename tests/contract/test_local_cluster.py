@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer, TopicPartition
+from barnabas.cli.main import main
 from barnabas.errors import ConfigError, IllegalStateError
 from tests.contract.waiting import eventually
 
@@ -38,7 +40,14 @@ def _values(broker: Broker, topic: str, count: int) -> list[bytes | None]:
     return found
 
 
-def test_nothing_is_lost_when_one_of_three_brokers_is_killed_and_comes_back() -> None:
+def _overview(broker: Broker, capsys: pytest.CaptureFixture[str]) -> Any:
+    """What `barnabas cluster` says."""
+    capsys.readouterr()
+    assert main(["cluster", "-b", broker.bootstrap_servers, "-o", "json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_nothing_is_lost_when_one_of_three_brokers_is_killed_and_comes_back(capsys: pytest.CaptureFixture[str]) -> None:
     with Broker(brokers=3, config=_FEW) as broker:
         settings: dict[str, Any] = {"bootstrap.servers": broker.bootstrap_servers, **_SOON}
         with AdminClient(settings) as admin, Producer({**settings, "acks": "all"}) as producer:
@@ -48,6 +57,7 @@ def test_nothing_is_lost_when_one_of_three_brokers_is_killed_and_comes_back() ->
             broker.kill(1)
             assert broker.pid_of(1) is None
             producer.send("news", b"while it is away").result(60)
+            assert _overview(broker, capsys)["underReplicated"] == ["news:0"]
             broker.start(1)
             eventually(lambda: _in_sync(admin, "news") == {1, 2, 3}, 60)
             broker.restart(2)
@@ -111,7 +121,5 @@ def test_the_command_tells_of_a_dead_broker_and_ends_all_on_ctrl_c(tmp_path: Pat
 
 
 def test_options_of_one_broker_do_not_go_with_several(capsys: pytest.CaptureFixture[str]) -> None:
-    from barnabas.cli.main import main
-
     assert main(["up", "--brokers", "3", "--config", "x"]) == 2
     assert "--config: not with --brokers" in capsys.readouterr().err

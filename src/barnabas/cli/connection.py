@@ -27,6 +27,7 @@ DEFAULT_SERVERS = "localhost:9092"
 API_TIMEOUT_MS = 15_000
 CONNECT_TIMEOUT = 5.0
 _SERVERS = "bootstrap.servers"
+_CONTROLLERS = "bootstrap.controllers"
 
 
 class UnreachableError(KafkaError):
@@ -42,6 +43,8 @@ def client_settings(args: Namespace, section: str, defaults: Mapping[str, Any] |
 
     settings: dict[str, Any] = _of_section(_from_file(args), section)
     settings.update({canonical_name(name): value for name, value in named_values(args.settings, "-X").items()})
+    if settings.get(_CONTROLLERS) and not args.bootstrap_servers and not settings.get(_SERVERS):
+        return {**(defaults or {}), **settings}
     servers = args.bootstrap_servers or settings.get(_SERVERS) or os.environ.get(ENVIRONMENT) or DEFAULT_SERVERS
     return {**(defaults or {}), **settings, _SERVERS: servers}
 
@@ -100,7 +103,9 @@ def producer(args: Namespace, forced: Mapping[str, Any]) -> Producer[bytes, byte
 def _checked(args: Namespace, section: str, settings: dict[str, Any], client: C, close: Callable[[], None]) -> C:
     """Return the client, once the broker answers; made before, so that wrong settings are said first."""
     try:
-        check_reachable(str(settings[_SERVERS]), section=section, settings=settings)
+        servers = str(settings.get(_SERVERS) or settings[_CONTROLLERS])
+        others = {name: value for name, value in settings.items() if name != _CONTROLLERS}
+        check_reachable(servers, section=section, settings=others)
     except BaseException:
         close()
         raise

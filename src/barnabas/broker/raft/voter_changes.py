@@ -11,6 +11,7 @@ from barnabas.broker.raft.leader_state import LeaderState
 from barnabas.broker.raft.replica import INCONSISTENT_CLUSTER_ID, INVALID_REQUEST, NONE
 from barnabas.broker.raft.replica_key import ReplicaKey
 from barnabas.broker.raft.voter_set import Endpoint, Endpoints, VoterNode, VoterSet, endpoint_of
+from barnabas.network.client_request import SOFTWARE_NAME
 from barnabas.network.node import Node
 from barnabas.protocol.message import ZERO_UUID
 from barnabas.protocol.messages.add_raft_voter_response import AddRaftVoterResponse
@@ -87,7 +88,7 @@ class VoterChanges:
             added=VoterNode(key, endpoints),
             ack_when_committed=request.ack_when_committed,
         )
-        replica.send(Node(key.id, endpoint.host, endpoint.port), ApiVersionsRequest, now)
+        replica.send(Node(key.id, endpoint.host, endpoint.port), _ask_versions, now)
 
     def handle_remove(self, request_id: int, request: RemoveRaftVoterRequest, now: float) -> None:
         """Begin to remove a voter."""
@@ -217,3 +218,10 @@ class VoterChanges:
         if change.request_id >= 0:
             self._replica.respond(change.request_id, change.response(error_code=error, error_message=text))
             change.request_id = -1
+
+
+def _ask_versions() -> ApiVersionsRequest:
+    """Return the question which versions a node supports; one that names no software is refused (KIP-511)."""
+    from barnabas import __version__
+
+    return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)

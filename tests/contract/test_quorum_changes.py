@@ -1,0 +1,85 @@
+"""A quorum of ours whose voters come and go (KIP-853), by the commands that an operator types."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas.broker.node_process import NodeProcess
+from barnabas.cli.main import main
+from tests.contract.waiting import eventually
+from tests.peers.apache_kafka import free_port
+
+_CLUSTER_ID = "YmFybmFiYXMtcGVlci0wMQ"
+
+
+class _Controller:
+    """One controller: its file, its directory and its process."""
+
+    def __init__(self, folder: Path, node_id: int, port: int, servers: str) -> None:
+        self.id, self.port = node_id, port
+        self.data = folder / f"controller-{node_id}"
+        self.file = folder / f"controller-{node_id}.properties"
+        settings = {
+            "process.roles": "controller",
+            "node.id": node_id,
+            "listeners": f"CONTROLLER://127.0.0.1:{port}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": servers,
+            "log.dirs": self.data,
+        }
+        self.file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+
+    def format(self, *options: str) -> None:
+        assert main(["format", "-c", str(self.file), "-t", _CLUSTER_ID, *options]) == 0
+
+    def start(self) -> NodeProcess:
+        process = NodeProcess(["--config", str(self.file)])
+        process.wait_until_ready()
+        return process
+
+    @property
+    def directory_id(self) -> str:
+        lines = (self.data / "meta.properties").read_text().splitlines()
+        return next(line.partition("=")[2] for line in lines if line.startswith("directory.id="))
+
+
+def test_a_controller_joins_votes_leads_and_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ports = [free_port(), free_port()]
+    servers = ",".join(f"127.0.0.1:{port}" for port in ports)
+    first, second = (_Controller(tmp_path, 100 + number, port, servers) for number, port in enumerate(ports))
+    first.format("--standalone")
+    second.format("--no-initial-controllers")
+    where = ["-X", f"bootstrap.controllers={servers}"]
+
+    def quorum() -> dict[str, list[int]]:
+        capsys.readouterr()
+        assert main(["cluster", "quorum", "-o", "json", *where]) == 0
+        found: dict[str, list[int]] = {}
+        rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+        for row in rows:
+            found.setdefault(row["role"], []).append(row["node"])
+        return found
+
+    processes = [first.start()]
+    try:
+        eventually(lambda: quorum() == {"leader": [100]})
+        processes.append(second.start())
+        eventually(lambda: quorum() == {"leader": [100], "observer": [101]})
+        of_second = ["--id", "101", "--directory-id", second.directory_id]
+        endpoint = ["--endpoint", f"CONTROLLER://127.0.0.1:{second.port}"]
+        assert main(["cluster", "add-controller", *of_second, *endpoint, *where]) == 0
+        assert quorum() == {"leader": [100], "voter": [101]}
+        # The one that led is taken out, and leads no more.
+        of_first = ["--id", "100", "--directory-id", first.directory_id]
+        assert main(["cluster", "remove-controller", *of_first, *where]) == 0
+        eventually(lambda: quorum().get("leader") == [101], 30)
+        processes.pop(0).stop()
+        assert quorum()["leader"] == [101]
+        assert main(["cluster", "remove-controller", *of_first, *where]) == 1
+    finally:
+        for process in processes:
+            process.kill()

@@ -1,0 +1,94 @@
+"""Controllers of both softwares in one quorum, all of them processes: any of them may lead, and any may die."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas import AdminClient, NewTopic
+from barnabas.records import read_batches
+from tests.contract.waiting import eventually
+from tests.peers import apache_kafka
+from tests.peers.apache_kafka import ApacheKafka, run_tool
+from tests.peers.mixed_cluster import CLUSTER_ID, MixedCluster
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(apache_kafka.why_not() is not None, reason="needs Apache Kafka"),
+    pytest.mark.timeout(400),
+]
+
+#: Brokers of ours, two, so that three Java processes are the most that run.
+_SETTINGS = {"default.replication.factor": "2", "min.insync.replicas": "1", "offsets.topic.replication.factor": "2"}
+_MOST_ROUNDS = 8
+
+
+def _log_of(folder: Path) -> list[tuple[int, int, bytes]]:
+    """What a voter has on its disk: base offset, leader epoch and bytes of each batch."""
+    found = []
+    for segment in sorted((folder / "data" / "__cluster_metadata-0").glob("*.log")):
+        data = segment.read_bytes()
+        at = 0
+        for batch in read_batches(data):
+            end = at + 12 + int.from_bytes(data[at + 8 : at + 12], "big")
+            found.append((batch.base_offset, batch.partition_leader_epoch, data[at:end]))
+            at = end
+    return found
+
+
+def _caught_up(admin: AdminClient, voters: set[int]) -> bool:
+    quorum = admin.describe_metadata_quorum()
+    return {one.replica_id for one in quorum.voters if one.log_end_offset >= quorum.high_watermark - 1} == voters
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [(2, 1), (1, 2)])
+def test_the_quorum_goes_on_whoever_led_it_and_dies(theirs: int, ours: int) -> None:
+    cluster = MixedCluster(theirs=0, ours=2, controllers=theirs, our_controllers=ours, settings=_SETTINGS)
+    with cluster, AdminClient({"bootstrap.servers": cluster.bootstrap_servers}) as admin:
+        voters, topics = set(cluster.controllers), []
+        led_by: set[type] = set()
+        for number in range(_MOST_ROUNDS):
+            leader = admin.describe_metadata_quorum().leader_id
+            node: Any = cluster.controllers[leader]
+            led_by.add(type(node))
+            node.stop(kill=True)
+            admin.create_topics([NewTopic(f"topic-{number}", 2, 2)], timeout=60)
+            topics.append(f"topic-{number}")
+            node.start()
+            eventually(lambda: _caught_up(admin, voters), 60)
+            if len(led_by) > 1 and number > 2:
+                break
+        assert {ApacheKafka} < led_by, "a controller of each has led, and died"
+        assert set(topics) <= set(admin.list_topics())
+        _kafkas_tools_agree(cluster, voters)
+        for node in cluster.controllers.values():
+            node.stop(kill=True)
+        _logs_agree(cluster)
+
+
+def _kafkas_tools_agree(cluster: MixedCluster, voters: set[int]) -> None:
+    server = cluster.bootstrap_servers.partition(",")[0]
+    status = run_tool(
+        "org.apache.kafka.tools.MetadataQuorumCommand", "--bootstrap-server", server, "describe", "--status"
+    ).stdout
+    assert CLUSTER_ID in status
+    assert all(f'"id": {voter}' in status for voter in voters)
+    for controller in cluster.controllers.values():
+        features = run_tool(
+            "org.apache.kafka.tools.FeatureCommand",
+            "--bootstrap-controller",
+            f"localhost:{controller.port}",
+            "describe",
+        ).stdout
+        assert "metadata.version" in features
+    found = run_tool("org.apache.kafka.tools.ClusterTool", "cluster-id", "--bootstrap-server", server).stdout
+    assert CLUSTER_ID in found
+
+
+def _logs_agree(cluster: MixedCluster) -> None:
+    logs = [_log_of(node.folder) for node in cluster.controllers.values()]
+    shortest = min(map(len, logs))
+    assert shortest > 10
+    assert all(log[:shortest] == logs[0][:shortest] for log in logs)
