@@ -216,6 +216,11 @@ class ClusterMember:
                 return state.manager.log_directory.directory_id
         return None
 
+    @property
+    def failed_directories(self) -> int:
+        """See `ControlledMember`."""
+        return sum(state.problem is not None for state in self._directories())
+
     def offline_directories(self) -> list[bytes]:
         """Return the ids of the data directories that went out of service since the broker was started."""
         found = [state.manager.log_directory.directory_id for state in self._directories() if state.problem is not None]

@@ -61,6 +61,10 @@ class ControlledMember(Protocol):
     def wake_all(self) -> None:
         """Have all requesters asked soon: they may reach now what they could not reach before."""
 
+    @property
+    def failed_directories(self) -> int:
+        """How many data directories are out of service."""
+
     def offline_directories(self) -> list[bytes]:
         """Return the ids of the data directories that went out of service since the broker was started."""
 

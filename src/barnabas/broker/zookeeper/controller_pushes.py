@@ -171,6 +171,8 @@ class ControllerPushes:
     def _refusal(
         self, replicas: ReplicaManager, name: TopicPartition, topic_id: bytes, state: LeaderAndIsrPartitionState
     ) -> int:
+        if name.partition in replicas.offline_partitions(name.topic):
+            return errors.KafkaStorageError.code
         known = replicas.used_partition(*name)
         if known is not None and known.topic_id == topic_id and state.leader_epoch <= known.leader_epoch:
             return errors.ControllerMovedError.code

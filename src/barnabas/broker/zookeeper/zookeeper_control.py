@@ -15,6 +15,7 @@ from barnabas.broker.zookeeper.controlled_shutdown import ControlledShutdown
 from barnabas.broker.zookeeper.controller.controller_apis import OF_BROKERS
 from barnabas.broker.zookeeper.controller_pushes import PUSHED, ControllerPushes
 from barnabas.broker.zookeeper.controller_role import ControllerRole
+from barnabas.broker.zookeeper.log_dir_events import LogDirEvents
 from barnabas.broker.zookeeper.operations import ConnectionLostError, run
 from barnabas.broker.zookeeper.plain_forwarding import PlainForwarding
 from barnabas.broker.zookeeper.registration import Registration
@@ -89,7 +90,8 @@ class ZooKeeperControl:
             self._config, member, self._session, self._random, self._report, self._wall_clock_ms
         )
         self._role.controller.on_changed = self._controller_changed
-        self.services: Sequence[Service] = self._role.services
+        events = LogDirEvents(self._me, self._session, lambda: member.failed_directories)
+        self.services: Sequence[Service] = (*self._role.services, events)
 
     # -- the session -------------------------------------------------------------------------------------------------
 
