@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from barnabas.protocol.topic_partition import TopicPartition
 
 T = TypeVar("T")
+#: So many writes go in one transaction; a server takes 1 MB.
+_TOGETHER = 100
 Write = Create | SetData | Delete
 
 
@@ -51,20 +53,33 @@ class KafkaZkClient:
     # -- how ---------------------------------------------------------------------------------------------------------
 
     def write(self, writes: Sequence[Write]) -> Program[list[Result]]:
-        """Carry writes out, each for itself; returns their results, what has failed as a `ZooKeeperError`."""
-        results = yield [Multi((self._fence, write)) for write in writes]
-        return [self._unfenced(result) for result in results]
+        """Carry writes out, each for itself; returns their results, what has failed as a `ZooKeeperError`.
+
+        Many go in one transaction, which costs the server one sync. Where one of them fails, all of that transaction
+        are carried out again, one by one.
+        """
+        chunks = [writes[start : start + _TOGETHER] for start in range(0, len(writes), _TOGETHER)]
+        found = yield [Multi((self._fence, *chunk)) for chunk in chunks]
+        results: list[Result] = []
+        for chunk, result in zip(chunks, found, strict=True):
+            done = self._checked(result)
+            if isinstance(done, list):
+                results += done[1:]
+            elif len(chunk) == 1:
+                results.append(done)
+            else:
+                single = yield [Multi((self._fence, write)) for write in chunk]
+                results += [told[1] if isinstance(told := self._checked(one), list) else told for one in single]
+        return results
 
     def write_together(self, writes: Sequence[Write]) -> Program[None]:
         """Carry out all writes or none. Raises `ZooKeeperError` for none."""
         (result,) = yield [Multi((self._fence, *writes))]
-        found = self._unfenced(result)
+        found = self._checked(result)
         if isinstance(found, ZooKeeperError):
             raise found
 
-    def _unfenced(self, result: Result) -> Result:
-        if isinstance(result, list):
-            return result[1]
+    def _checked(self, result: Result) -> Result:
         if isinstance(result, ConnectionLostError):
             raise result
         moved = isinstance(result, BadVersionError | NoNodeError) and result.path == self._fence.path
