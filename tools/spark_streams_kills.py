@@ -1,11 +1,12 @@
 """Kills a streams application on a real Spark, its processes and the broker at random moments, and counts.
 
-`python -m tools.spark_streams_kills [--seconds N] [--broker KIND] [--seed N]`
+`python -m tools.spark_streams_kills [--seconds N] [--broker KIND] [--seed N] [--master MASTER]`
 A topology counts records by key, behind a repartition topic, while more of them are written. Now and then its driver
-(the JVM with all Python workers), one Python worker, the process that holds a task's state, or a broker is killed with
-SIGKILL and started again. When the time is over the application runs in peace to its end. Then a reader of committed
-records must see the counts of each key one after the other, none missing and none twice, and the last ones in the
-changelog. Prints what was done; the exit code is 1 if something is wrong.
+(the JVM with all Python workers), one Python worker, the process that holds a task's state, a broker, or with a master
+like `local-cluster[2,1,1024]` an executor is killed with SIGKILL and started again. When the time is over the
+application runs in peace to its end. Then a reader of committed records must see the counts of each key one after the
+other, none missing and none twice, and the last ones in the changelog. Prints what was done; the exit code is 1 if
+something is wrong.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ PARTITIONS = 2
 KEYS = 40
 RECORDS_AT_ONCE = 200
 LONGEST_END = 300.0
+LOCAL = "local[2,4]"
+SOURCES = Path(__file__).parents[1] / "src"
 
 
 class Outcome(NamedTuple):
@@ -49,26 +52,37 @@ class Outcome(NamedTuple):
 class StreamsDriver(Driver):
     """The process of the application and all it has started."""
 
-    def __init__(self, servers: str, folder: Path) -> None:
+    def __init__(self, servers: str, folder: Path, master: str) -> None:
         super().__init__(servers, folder, [])
-        self._command = [sys.executable, "-m", "tools.spark_streams_kills", "--run", servers, str(folder)]
+        self._command = [sys.executable, "-m", "tools.spark_streams_kills", "--run", servers, str(folder), master]
 
-    def kill_task_process(self, choose: random.Random) -> bool:
-        """Kill one process that holds a task, if there is one."""
-        found = task_processes()
-        if found:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(choose.choice(found), signal.SIGKILL)
-        return bool(found)
+    def kill(self) -> None:
+        """Kill driver, JVM, Python workers, and executors that are JVMs of their own."""
+        super().kill()
+        while kill_one_of(_EXECUTOR, random.Random(0)):
+            time.sleep(0.05)
 
 
-def task_processes() -> list[int]:
-    """Return the processes of tasks that this user runs."""
+#: What command lines of a task's process and of an executor have in them.
+_TASK_PROCESS, _EXECUTOR = b"spark.task_processes", b"CoarseGrainedExecutorBackend"
+
+
+def kill_one_of(kind: bytes, choose: random.Random) -> bool:
+    """Kill one process of the torment with this in its command line, if there is one."""
+    found = processes_of(kind)
+    if found:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(choose.choice(found), signal.SIGKILL)
+    return bool(found)
+
+
+def processes_of(kind: bytes) -> list[int]:
+    """Return the processes of this torment with this in their command line."""
     found = []
     for entry in os.listdir("/proc"):
         with contextlib.suppress(OSError):
             command = Path(f"/proc/{entry}/cmdline").read_bytes() if entry.isdigit() else b""
-            environment = Path(f"/proc/{entry}/environ").read_bytes() if b"spark.task_processes" in command else b""
+            environment = Path(f"/proc/{entry}/environ").read_bytes() if kind in command else b""
             if f"BARNABAS_KILLS={os.getpid()}".encode() in environment:
                 found.append(int(entry))
     return found
@@ -93,8 +107,8 @@ class Writer:
         self.sent += RECORDS_AT_ONCE
 
 
-def torment(seconds: float, *, least: int = 4, broker: str = "barnabas", seed: int = 0) -> Outcome:
-    """Do it for so many seconds, and at least so often; the first kills are one of each kind."""
+def torment(seconds: float, *, least: int = 4, broker: str = "barnabas", seed: int = 0, master: str = LOCAL) -> Outcome:
+    """Do it for so many seconds, and at least so often and once of each kind; the first kills are one of each."""
     choose = random.Random(seed)
     kills: collections.Counter[str] = collections.Counter()
     os.environ["BARNABAS_KILLS"] = str(os.getpid())
@@ -104,17 +118,19 @@ def torment(seconds: float, *, least: int = 4, broker: str = "barnabas", seed: i
         with AdminClient(bootstrap_servers=cluster.servers) as admin:
             config = {"retention.ms": "-1"}
             admin.create_topics([NewTopic(name, PARTITIONS, configs=config) for name in (SOURCE, TARGET)])
-        driver, writer = StreamsDriver(cluster.servers, folder), Writer(cluster.servers)
+        driver, writer = StreamsDriver(cluster.servers, folder, master), Writer(cluster.servers)
         stack.callback(driver.kill)
         acts: dict[str, Callable[[], Any]] = {
             "driver": driver.kill,
             "worker": lambda: driver.kill_worker(choose),
-            "task process": lambda: driver.kill_task_process(choose),
+            "task process": lambda: kill_one_of(_TASK_PROCESS, choose),
             "broker": cluster.restart,
         }
+        if master != LOCAL:
+            acts["executor"] = lambda: kill_one_of(_EXECUTOR, choose)
         driver.start()
         end = time.monotonic() + seconds
-        while time.monotonic() < end or sum(kills.values()) < least:
+        while time.monotonic() < end or sum(kills.values()) < max(least, len(acts)):
             writer.write()
             goal = max(1, writer.sent - RECORDS_AT_ONCE * choose.randint(0, 1))
             _await_counts(cluster.servers, driver, goal)
@@ -169,7 +185,7 @@ def committed(servers: str, topic: str) -> list[Any]:
         return found
 
 
-def run(servers: str, folder: Path) -> None:
+def run(servers: str, folder: Path, master: str) -> None:
     """Run the application until it is killed; this process is the one."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
@@ -183,8 +199,9 @@ def run(servers: str, folder: Path) -> None:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.executorEnv.PYTHONPATH": str(SOURCES),
     }
-    builder = SparkSession.builder.master("local[2,4]").appName(ID)
+    builder = SparkSession.builder.master(master).appName(ID)
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
@@ -208,12 +225,14 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--broker", choices=Cluster.KINDS, default=Cluster.KINDS[0])
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--run", nargs=2, metavar=("SERVERS", "FOLDER"), help=argparse.SUPPRESS)
+    parser.add_argument("--master", default=LOCAL)
+    parser.add_argument("--run", nargs=3, metavar=("SERVERS", "FOLDER", "MASTER"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.run:
-        run(arguments.run[0], Path(arguments.run[1]))
+        servers, folder, master = arguments.run
+        run(servers, Path(folder), master)
         return 0
-    outcome = torment(arguments.seconds, broker=arguments.broker, seed=arguments.seed)
+    outcome = torment(arguments.seconds, broker=arguments.broker, seed=arguments.seed, master=arguments.master)
     print(f"{outcome.records} records, killed: {outcome.kills}")
     print("\n".join(outcome.problems) or "each was counted once")
     return 0 if outcome.is_exact else 1

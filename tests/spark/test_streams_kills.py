@@ -27,6 +27,13 @@ def test_each_record_is_counted_once_whatever_was_killed() -> None:
     assert set(outcome.kills) == {"driver", "worker", "task process", "broker"}
 
 
+def test_the_same_with_executors_in_processes_of_their_own() -> None:
+    outcome = torment(0, master="local-cluster[2,1,1024]")
+
+    assert outcome.is_exact, outcome
+    assert set(outcome.kills) == {"driver", "worker", "task process", "broker", "executor"}
+
+
 @pytest.mark.parametrize("broker", ["apache-kafka", "apache-kafka-cluster"])
 def test_the_same_on_apache_kafka(broker: str) -> None:
     if (why := apache_kafka.why_not()) is not None:
