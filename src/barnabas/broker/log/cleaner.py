@@ -205,11 +205,13 @@ class Cleaner:
             local.segments.used(segment)
             yield from self._clean_into(cleaned, segment, record_filter)
         cleaned.complete_indexes()
-        yield from self._sync(cleaned.begin_flush())
+        yield from self._sync(cleaned.begin_flush(), [])
         self.stats.bytes_before += sum(segment.size for segment in group)
         self.stats.bytes_after += cleaned.size
         self._unfinished = None
-        self.deletable += log.replace_segments(cleaned, group)
+        replaced = log.replace_segments(cleaned, group)
+        yield from self._sync([], [log.directory])
+        self.deletable += replaced
         yield 0
         log.check_online()
 
@@ -231,8 +233,8 @@ class Cleaner:
         yield worked
         self._log.check_online()
 
-    def _sync(self, files: list[File]) -> Work:
-        sync = self._filesystem.sync_in_background(files)
+    def _sync(self, files: list[File], directories: list[str]) -> Work:
+        sync = self._filesystem.sync_in_background(files, directories)
         while not sync.done:
             yield WAITING
         self._log.check_online()

@@ -115,8 +115,8 @@ class FileSystem(Protocol):
     def prepare_sync(self, files: list[File], directories: list[str]) -> Sync:
         """Return a flush of files and of the names in directories, which is not run yet."""
 
-    def sync_in_background(self, files: list[File]) -> Sync:
-        """Begin to bring the files to the disk; the answer tells when all that was written before is there."""
+    def sync_in_background(self, files: list[File], directories: list[str]) -> Sync:
+        """Begin to bring files, and names in directories, to the disk; the answer tells when they are there."""
 
     def is_directory(self, path: str) -> bool:
         """Whether the name exists and is a directory."""

@@ -162,14 +162,14 @@ class LocalLog:
         """Put a cleaned segment in the place of others; the files of those, renamed to `.deleted`.
 
         The disk has the whole of it in files that end in `.cleaned`. When they end in `.swap` it is decided: what a
-        crash interrupts after that, the next start completes (`LogLoader`).
+        crash interrupts after that, the next start completes (`LogLoader`). The files may go when the directory is on
+        the disk.
         """
         cleaned.change_suffix(SWAP_FILE_SUFFIX)
         paths = self.remove_segments(replaced)
         self.segments.add(cleaned)
         cleaned.change_suffix("")
         cleaned.release()
-        self.filesystem.sync_directory(self.directory)
         return paths
 
     def truncate_to(self, offset: int) -> tuple[list[str], Sync]:

@@ -376,9 +376,9 @@ class MemoryFileSystem:
         """See `FileSystem`."""
         return MemorySync(self, files, directories)
 
-    def sync_in_background(self, files: list[File]) -> MemorySync:
+    def sync_in_background(self, files: list[File], directories: list[str]) -> MemorySync:
         """See `FileSystem`. It is over when it has begun."""
-        sync = self.prepare_sync(files, [])
+        sync = self.prepare_sync(files, directories)
         sync.run()
         return sync
 

@@ -312,9 +312,9 @@ class OsFileSystem:
         descriptors = [os.dup(file.descriptor()) for file in files if isinstance(file, OsFile)]
         return OsSync(descriptors, directories, self.note_flush)
 
-    def sync_in_background(self, files: list[File]) -> OsSync:
+    def sync_in_background(self, files: list[File], directories: list[str]) -> OsSync:
         """See `FileSystem`."""
-        sync = self.prepare_sync(files, [])
+        sync = self.prepare_sync(files, directories)
         if self._syncs is None:
             self._syncs = _start_sync_thread()
         self._syncs.put(sync)

@@ -122,9 +122,9 @@ class SimulatedDisk(MemoryFileSystem):
         self._prepared = [*self._prepared[-7:], flush]
         return flush
 
-    def sync_in_background(self, files: list[File]) -> SimulatedFlush:
+    def sync_in_background(self, files: list[File], directories: list[str]) -> SimulatedFlush:
         """See `FileSystem`. It takes a while, in which the process or the machine may end."""
-        flush = self.prepare_sync(files, [])
+        flush = self.prepare_sync(files, directories)
         self.later(flush.run)
         return flush
 

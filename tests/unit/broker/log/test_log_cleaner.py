@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from random import Random
+from typing import Any
 from zlib import crc32
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.broker.log.append_origin import COORDINATOR
+from barnabas.broker.log.filesystem import File
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.log.log_retention import delete_old_segments
 from barnabas.broker.log.log_to_clean import log_to_clean
@@ -112,6 +114,31 @@ def test_the_latest_record_of_each_key_stays_as_it_was(codec: str) -> None:
     first.check()
     (record,) = first
     assert (record.timestamp, record.headers) == (NOW - 5, [("h", b"1")])
+
+
+def test_what_was_replaced_goes_when_the_disk_has_the_new_names_and_no_step_waits_for_it() -> None:
+    bench = Bench()
+    bench.write((b"a", b"1"))
+    bench.log.roll()
+    bench.write((b"a", b"2"))
+    flushes: list[Any] = []
+
+    def begin(files: list[File], directories: list[str]) -> Any:
+        flushes.append(bench.disk.prepare_sync(files, directories))
+        return flushes[-1]
+
+    bench.disk.sync_in_background = begin  # type: ignore[method-assign]
+    bench.clean()
+    assert (len(flushes), bench.manager.cleaner.cleanings) == (1, 0)
+    flushes[0].run()
+    bench.disk.sync_directory = None  # type: ignore[assignment]  # no step may wait for it
+    bench.clean(roll=False)
+    assert (len(flushes), bench.names(".log")) == (2, [f"{0:020}.log", f"{2:020}.log"])
+    assert bench.manager.cleaner._cleaner.deletable == []
+    del bench.disk.sync_directory
+    flushes[1].run()
+    bench.clean(roll=False)
+    assert bench.manager.cleaner.cleanings == 1
 
 
 def test_a_batch_of_which_all_is_kept_keeps_its_bytes() -> None:
