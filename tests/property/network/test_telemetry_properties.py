@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas import errors
@@ -97,10 +97,7 @@ class World:
                     push_interval_ms=wanted.push_interval_ms, telemetry_max_bytes=1000, delta_temporality=True,
                     requested_metrics=list(wanted.metrics),
                 )  # fmt: skip
-            self.manager.push(
-                request.client_instance_id, CLIENT, request.subscription_id, is_last=request.terminating,
-                compression_type=request.compression_type, metrics=request.metrics, now=self.now,
-            )  # fmt: skip
+            self.manager.push(CLIENT, request, self.now)
         except errors.KafkaError as refusal:
             self.refusals.append(refusal.name or "")
             is_question = isinstance(request, GetTelemetrySubscriptionsRequest)
@@ -177,6 +174,7 @@ def test_whatever_happens_nothing_is_told_twice_and_the_client_ends_and_stays_wh
     assert world.sender.is_done
 
 
+@settings(max_examples=30)
 @given(st.integers(0, 2**32), troubled)
 def test_after_any_trouble_a_client_that_is_subscribed_to_pushes_again(seed: int, steps: list[tuple[str, Any]]) -> None:
     world = World(seed)
