@@ -148,7 +148,7 @@ def counters(broker: CoreBroker) -> list[tuple[object, ...]]:
     ]
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(st.data())
 def test_the_short_and_the_general_way_give_the_same_answers_and_files(data: st.DataObject) -> None:
     asks = data.draw(st.booleans())

@@ -269,12 +269,6 @@ MUTATIONS = [
         "        return (rate - limit) / limit * elapsed if rate > limit else 0.0\n",
         "        return 0.0\n",
     ),
-    Mutation(
-        "records do not wait until their transaction is on the disk",
-        "barnabas.broker.transactions.verification",
-        "        elif not self._replica_manager.has_committed(",
-        "        elif self._told and not self._replica_manager.has_committed(",
-    ),
     # Fetch sessions.
     Mutation(
         "a fetch session keeps its old offsets",

@@ -213,7 +213,7 @@ def filled(plan: list[tuple[int, int, int]], seed: int) -> Driver:
     return driver
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(writes, st.integers(0, 2**32), st.booleans())
 def test_a_crash_at_any_operation_of_a_cleaning_harms_nothing(
     plan: list[tuple[int, int, int]], seed: int, power_loss: bool
