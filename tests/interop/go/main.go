@@ -12,6 +12,7 @@ import (
 var commands = map[string]func(ctx context.Context, bootstrap string, arguments []string) error{
 	"etl":          etl,
 	"admin":        admin,
+	"secured":      secured,
 	"transactions": transactions,
 }
 
@@ -19,7 +20,7 @@ func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	if len(os.Args) < 3 || commands[os.Args[2]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: interop BOOTSTRAP etl PREFIX BALANCER CODEC RECORDS | admin PREFIX | transactions PREFIX RECORDS")
+		fmt.Fprintln(os.Stderr, "usage: interop BOOTSTRAP etl PREFIX BALANCER CODEC RECORDS | admin PREFIX | transactions PREFIX RECORDS | secured JSON")
 		os.Exit(2)
 	}
 	if err := commands[os.Args[2]](ctx, os.Args[1], os.Args[3:]); err != nil {
