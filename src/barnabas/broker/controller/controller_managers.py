@@ -12,7 +12,7 @@ from barnabas.broker.controller.configuration_control_manager import Configurati
 from barnabas.broker.controller.configuration_validator import ConfigurationValidator
 from barnabas.broker.controller.delegation_token_control_manager import DelegationTokenControlManager, TokenSettings
 from barnabas.broker.controller.feature_control_manager import FeatureControlManager, Quorum
-from barnabas.broker.controller.isr_control_manager import AlterPartitionManager
+from barnabas.broker.controller.isr_control_manager import IsrControlManager
 from barnabas.broker.controller.partition_changes import PartitionChanges
 from barnabas.broker.controller.producer_id_control_manager import ProducerIdControlManager
 from barnabas.broker.controller.reassignment_control_manager import ReassignmentControlManager
@@ -85,7 +85,7 @@ class ControllerManagers:
         self.features = FeatureControlManager(state, quorum, self.configs)
         changes = PartitionChanges(state, self.cluster, schema)
         self.replication = ReplicationControlManager(changes)
-        self.alter_partition = AlterPartitionManager(changes)
+        self.alter_partition = IsrControlManager(changes)
         self.topics = TopicControlManager(changes, self.configs, settings.topic_defaults, random)
         self.reassignments = ReassignmentControlManager(changes)
         self.quotas = ClientQuotaControlManager(state)

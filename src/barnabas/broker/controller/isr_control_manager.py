@@ -29,7 +29,7 @@ _EPOCHS_FROM = 3
 _ANY_EPOCH = -1
 
 
-class AlterPartitionManager:
+class IsrControlManager:
     """Plans what leaders ask for their partitions, and brokers for their directories."""
 
     def __init__(self, changes: PartitionChanges) -> None:

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 from barnabas.client.environment import Environment
-from barnabas.client.producer import arguments, lifetime
+from barnabas.client.producer import arguments, forks_and_exit
 from barnabas.client.producer.append import FutureRecordMetadata, RecordSending
 from barnabas.client.producer.producer_base import DeliveryCallback, K, ProducerBase, V, record_fields
 from barnabas.client.producer.producer_config import ProducerConfig
@@ -85,7 +85,7 @@ class Producer(RecordSending, ProducerBase[K, V]):
         thread.telemetry = self._begin_telemetry(parts)
         thread.start()
         self._thread = thread
-        lifetime.close_at_exit(self)
+        forks_and_exit.close_at_exit(self)
 
     def _run(self, steps: Steps[T]) -> T:
         self._core.lifetime.check()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.client.arguments import as_text
 from barnabas.client.producer import arguments
 from barnabas.client.producer.append import FutureRecordMetadata, SendPath, TopicInfo, new_future
-from barnabas.client.producer.lifetime import Lifetime
+from barnabas.client.producer.forks_and_exit import Lifetime
 from barnabas.client.producer.produce_request_result import ProduceRequestResult
 from barnabas.client.producer.producer_interceptors import InterceptingSendPath
 from barnabas.client.producer.producer_metrics import FLUSH, METADATA_WAIT

@@ -20,7 +20,7 @@ from barnabas.broker.controller.controller_apis import ControllerApis, Controlle
 from barnabas.broker.controller.controller_state import ControllerState, Replayed
 from barnabas.broker.controller.deferred import Deferred, DeferredQueue
 from barnabas.broker.controller.envelopes import says_not_controller
-from barnabas.broker.controller.isr_control_manager import AlterPartitionManager
+from barnabas.broker.controller.isr_control_manager import IsrControlManager
 from barnabas.broker.controller.partition_change_builder import PartitionChangeBuilder
 from barnabas.broker.controller.partition_indexes import PartitionIndexes, _Groups
 from barnabas.broker.controller.partition_reassignment import CompletedReassignment, PartitionReassignmentReplicas
@@ -300,7 +300,7 @@ def _any_leads(self: PartitionChangeBuilder, replica: int) -> bool:
     return replica >= 0 and self._rules.is_acceptable_leader(replica)
 
 
-def _no_epochs(self: AlterPartitionManager, broker_id: int, partition: Any, asked: Any) -> Any:
+def _no_epochs(self: IsrControlManager, broker_id: int, partition: Any, asked: Any) -> Any:
     isr = [member.broker_id for member in asked.new_isr_with_epochs]
     return None if broker_id == partition.leader and set(isr) <= set(partition.replicas) else errors.InvalidRequestError
 
@@ -330,7 +330,7 @@ FAULTS: dict[str, tuple[Any, str, Any]] = {
     "elects anybody": (PartitionChangeBuilder, "_may_lead", _any_leads),
     "elects who is fenced": (partition_changes.PartitionChanges, "_acceptor", _always(lambda broker_id: True)),
     "moves no leaders": (partition_changes.PartitionChanges, "updates", _forgets_gone),
-    "takes any ISR": (AlterPartitionManager, "_problem", _no_epochs),
+    "takes any ISR": (IsrControlManager, "_problem", _no_epochs),
     "ends reassignments early": (PartitionReassignmentReplicas, "completed", _completes_early),
     "takes every end for clean": (
         ClusterControlManager,
