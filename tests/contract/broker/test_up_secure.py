@@ -128,3 +128,22 @@ def test_files_that_are_spoilt_are_told(tmp_path: Path, capsys: pytest.CaptureFi
     (made / "authority.key").write_text("nothing")
     assert cli.main(["up", "--secure", "--data", str(tmp_path / "data")]) == 2
     assert f"{made} cannot be used" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_kafkas_own_tools_take_the_administrators_file(tmp_path: Path) -> None:
+    from tests.peers.foreign_programs import CannotBuildError
+    from tests.peers.java_tools import JavaTools
+
+    file = tmp_path / "data-secure" / "admin.properties"
+    try:
+        tools = JavaTools()
+    except CannotBuildError as missing:
+        pytest.skip(str(missing))
+    with up(tmp_path), tools as java:
+        servers = read_properties(str(file))["bootstrap.servers"]
+        where = ("--bootstrap-server", servers, "--command-config", str(file))
+        made = java.run("org.apache.kafka.tools.TopicCommand", *where, "--create", "--topic", "orders")
+        assert made.code == 0, made.err
+        assert java.run("org.apache.kafka.tools.TopicCommand", *where, "--list").out.split() == ["orders"]
