@@ -257,6 +257,15 @@ class TestWhatIsOffline:
         assert self.send(broker) == STORAGE
         return broker
 
+    def test_it_comes_back_although_the_clock_was_set_back(self, broken: CoreBroker) -> None:
+        broken.advance(30)
+        broken.filesystem.fail = None
+        logs, now_ms = broken.node.logs, broken.now_ms - 3_600_000
+        for _ in range(20):
+            logs.step(64, now_ms)
+            now_ms += 1000
+        assert self.send(broken) == 0
+
     @staticmethod
     def send(broker: CoreBroker, partition: int = 0) -> int:
         result = broker.connect().request(produce("t", batch(b"more"), partition), 9)

@@ -534,7 +534,8 @@ class LogManager:
 
     def _mend(self, now_ms: int) -> None:
         """Try again, now and then, what the disk has refused."""
-        if now_ms < self._mend_at_ms:
+        # A clock that was set back does not put it off.
+        if now_ms < self._mend_at_ms <= now_ms + MEND_INTERVAL_MS:
             return
         self._mend_at_ms = now_ms + MEND_INTERVAL_MS
         if self._offline.by_topic:
