@@ -1,4 +1,4 @@
-"""Brokers that replicate one partition, on virtual time, under a scripted controller (no ZooKeeper, no KRaft yet).
+"""Brokers that replicate one partition, on virtual time, under a scripted controller.
 
 Every broker is a `CoreBroker` on a disk of its own; followers, producers and consumers speak to it in bytes over links
 that are slow, lose requests and can be cut. Brokers are killed, lose power, are paused and come back. The controller
@@ -16,7 +16,7 @@ import heapq
 import itertools
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from barnabas import errors
 from barnabas.broker.instant import Instant
@@ -55,13 +55,15 @@ class World:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.now = 100.0
+        #: By how much the machines' clocks were set.
+        self.clock_ms = 0
         self.cut: set[tuple[int, int]] = set()
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._count = itertools.count()
 
     @property
     def now_ms(self) -> int:
-        return START_MS + int((self.now - 100) * 1000)
+        return START_MS + int((self.now - 100) * 1000) + self.clock_ms
 
     @property
     def instant(self) -> Instant:
@@ -130,12 +132,13 @@ class Node:
         self.alive, self.paused = True, False
         self.epochs, self.version, self.broker_epoch = {}, -1, -1
         self.peers, self.held = [], []
-        self.broker = CoreBroker({"node.id": self.id}, self.disk, self.store, seed=self.life)
+        settings = {"node.id": self.id, **self.cluster.broker_settings}
+        self.broker = CoreBroker(settings, self.disk, self.store, seed=self.life)
         self.broker.now = self.world.now
         self.broker.node.logs.config.update(SMALL_SEGMENTS)
         manager = self.broker.state.replica_manager
         self.fetchers = ReplicaFetchers(self._fetcher)
-        manager.join(Cluster(self.id, self, self, self.fetchers, LAG_MS))
+        manager.join(Cluster(self.id, self, self, self.fetchers, self.cluster.lag_ms))
         if self.broker.node.metadata.topic(NAME.topic) is None:
             topic = TopicMetadata(NAME.topic, TOPIC_ID, 1, dict(self.cluster.topic_configs), 0)
             self.broker.node.metadata.put_topics([topic])
@@ -305,16 +308,26 @@ class Link:
 
 
 class ReplicatedCluster:
-    """The whole: brokers, controller, producers, consumers and what happens to them."""
+    """The whole: brokers, controller, producers, consumers and what happens to them.
+
+    `more_load` and `more_faults` are for those who add to it (`RicherCluster`).
+    """
+
+    broker_settings: ClassVar[dict[str, str]] = {}
+    faults: tuple[str, ...] = FAULTS
+    #: `replica.lag.time.max.ms`.
+    lag_ms = LAG_MS
+    #: On how many of the brokers the partition lies; None: on all.
+    replica_count: int | None = None
 
     def __init__(self, seed: int, brokers: int = 3, min_insync_replicas: int = 2) -> None:
         self.world = World(seed)
         #: So few that a follower takes a while to catch up, in half of the histories: one batch at a time.
         self.fetch_bytes = self.world.random.choice((100, 1 << 20))
         self.min_insync_replicas = min_insync_replicas
-        self.topic_configs = {"min.insync.replicas": str(min_insync_replicas)}
+        self.topic_configs = {"min.insync.replicas": str(min_insync_replicas), **self.draw_topic_configs()}
         self.nodes: dict[int, Node] = {}
-        self.controller = Controller(self, tuple(range(brokers)))
+        self.controller = Controller(self, tuple(range(self.replica_count or brokers)))
         self.oracles = Oracles()
         for id in range(brokers):
             self.nodes[id] = Node(self, id)
@@ -326,7 +339,24 @@ class ReplicatedCluster:
             self.produce()
         for consumer in range(2):
             self.consume(consumer, 0)
+        self.more_load()
         self.look()
+
+    def draw_topic_configs(self) -> dict[str, str]:
+        """More settings of the topic."""
+        return {}
+
+    def more_load(self) -> None:
+        """Begin what else asks the brokers."""
+
+    def more_faults(self, kind: str, node: Node) -> bool:
+        """Let a fault of one's own happen; whether there is one of that name."""
+        return False
+
+    @property
+    def replicas(self) -> list[Node]:
+        """Those that have the partition, as the controller has it."""
+        return [self.nodes[id] for id in self.controller.registration.replicas]
 
     def look(self) -> None:
         self.controller.look()
@@ -388,11 +418,12 @@ class ReplicatedCluster:
                     following = self.oracles.read(bytes(data.records)) + 1
                 elif data.error_code == errors.OffsetOutOfRangeError.code:
                     # A follower may not have what its leader has committed.
-                    following = 0
+                    following = 0 if node.partition is None else node.partition.log.log_start_offset
             if self.loads:
                 self.world.after(0.05, lambda: self.consume(consumer, following))
 
-        self._ask(self._leader(), fetch(NAME.topic, offset, max_wait_ms=100), 12, then)
+        node = self._leader()
+        self._ask(node, fetch(NAME.topic, offset, max_wait_ms=100), 12, then)
         if self.world.random.random() < 0.2:
             self.ask_for_end(consumer)
 
@@ -417,9 +448,11 @@ class ReplicatedCluster:
         """Let something happen, and be mended after a while."""
         world = self.world
         node = world.random.choice(list(self.nodes.values()))
-        kind = world.random.choice(FAULTS)
+        kind = world.random.choice(self.faults)
         lasting = world.random.choice((0.3, 1.0, 3.0, 6.0))
         others = [other for other in self.nodes if other != node.id]
+        if self.more_faults(kind, node):
+            return
         if kind == "move":
             self.controller.move_leader()
         elif kind in ("kill", "power"):
@@ -484,29 +517,43 @@ class ReplicatedCluster:
                 return
 
     def _is_quiet(self) -> bool:
-        ends = {node.partition.log.log_end_offset for node in self.nodes.values() if node.partition is not None}
-        marks = {node.partition.log.high_watermark for node in self.nodes.values() if node.partition is not None}
-        return len(self.controller.registration.isr) == len(self.nodes) and len(ends) == 1 and marks == ends
+        found = [node.partition for node in self.replicas]
+        if None in found or set(self.controller.registration.isr) != set(self.controller.registration.replicas):
+            return False
+        ends = {partition.log.log_end_offset for partition in found}
+        marks = {partition.log.high_watermark for partition in found}
+        return len(ends) == 1 and marks == ends
 
     def check(self) -> None:
         """Whether everything is as it was promised."""
         assert self._is_quiet(), f"no peace: {self.controller.registration}, " + ", ".join(
             f"{node.id}: {node.partition.log if node.partition else None}" for node in self.nodes.values()
         )
-        histories = [self.history(node) for node in self.nodes.values()]
-        assert all(history == histories[0] for history in histories), "the replicas differ"
+        histories = [self.history(node) for node in self.replicas]
+        start = max(node.partition.log.log_start_offset for node in self.replicas)
+        kept = [{offset: found for offset, found in history.items() if offset >= start} for history in histories]
+        assert all(history == kept[0] for history in kept), "the replicas differ"
+        self.check_start(start)
         for offset, value in self.oracles.acknowledged.items():
+            if offset < start:
+                continue
             found = histories[0].get(offset)
             assert found is not None, f"the record at offset {offset} was acknowledged and is lost"
             assert found[1] == value, f"the record at offset {offset} was acknowledged, and is another now"
         for offset, value in self.oracles.seen.items():
+            if offset < start:
+                continue
             assert offset in histories[0], f"the record at offset {offset} was read and is gone"
             assert histories[0][offset][1] == value, f"the record at offset {offset} was read, and is another now"
+
+    def check_start(self, start: int) -> None:
+        """Whether what is gone from the beginning was allowed to go."""
+        assert start == 0, "nothing was to be deleted"
 
     def history(self, node: Node) -> dict[int, tuple[int, bytes]]:
         """Return the leader epoch and the value at every offset of a replica."""
         found: dict[int, tuple[int, bytes]] = {}
-        log, at = node.partition.log, 0
+        log, at = node.partition.log, node.partition.log.log_start_offset
         while data := log.read(at, 1 << 20).records:
             for one in read_batches(data):
                 found.update({record.offset: (one.partition_leader_epoch, record.value) for record in one})

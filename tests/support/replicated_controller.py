@@ -63,6 +63,31 @@ class Controller:
             self._change(found._replace(leader=leader, leader_epoch=found.leader_epoch + 1))
             self.publish()
 
+    def reassign(self, target: tuple[int, ...]) -> None:
+        """Begin to move the partition to other brokers (KIP-455); it ends when all of them are in sync."""
+        found = self.registration
+        adding = tuple(id for id in target if id not in found.replicas)
+        removing = tuple(id for id in found.replicas if id not in target)
+        self._change(found._replace(replicas=(*target, *removing), adding_replicas=adding, removing_replicas=removing))
+        self.publish()
+
+    def _complete_reassignment(self) -> None:
+        found = self.registration
+        target = tuple(id for id in found.replicas if id not in found.removing_replicas)
+        if not found.is_reassigning or not set(target) <= set(found.isr):
+            return
+        isr = tuple(id for id in found.isr if id in target)
+        leader, epoch = found.leader, found.leader_epoch
+        if leader not in target:
+            leader, epoch = next((id for id in isr if id in self.epochs), -1), epoch + 1
+        if leader >= 0 or found.leader < 0:
+            self._change(
+                found._replace(
+                    replicas=target, isr=isr, leader=leader, leader_epoch=epoch, adding_replicas=(),
+                    removing_replicas=(),
+                )
+            )  # fmt: skip
+
     def _change(self, registration: PartitionRegistration) -> None:
         self.registration = registration._replace(partition_epoch=self.registration.partition_epoch + 1)
 
@@ -78,8 +103,10 @@ class Controller:
             if member not in self.epochs or epoch not in (-1, self.epochs[member]):
                 return errors.IneligibleReplicaError.code
         self._change(found._replace(isr=tuple(member for member, _ in proposed.isr)))
+        answer = self.registration
+        self._complete_reassignment()
         self.publish()
-        return self.registration
+        return answer
 
     def publish(self) -> None:
         self.version += 1

@@ -1,0 +1,120 @@
+"""Replication beside transactions, deletion, retention, reassignments and clocks that jump; with faults planted."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from barnabas.broker.log.local_log import LocalLog
+from barnabas.broker.log.producer_state_manager import ProducerStateManager
+from barnabas.broker.log.unified_log import UnifiedLog
+from barnabas.broker.replication import quiet_partitions, replica_fetcher
+from barnabas.broker.replication.partition_state import PendingExpandIsr
+from barnabas.broker.replication.quiet_partitions import QuietPartitions
+from barnabas.broker.replication.replica_fetcher import ReplicaFetcher
+from tests.support.richer_cluster import RicherCluster
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+class Stranded(RicherCluster):
+    """Nothing but followers that are stranded on their way into the ISR."""
+
+    faults = ("strand",)
+
+
+@pytest.fixture(autouse=True)
+def _without_logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    # The only partition would be looked at with each Fetch, whether it is roused or not.
+    monkeypatch.setattr(quiet_partitions, "LOOKED_AT", 0)
+    monkeypatch.setattr(replica_fetcher, "LOOKED_AT", 0)
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_acknowledged_committed_and_deleted_stays_so(seed: int) -> None:
+    RicherCluster(seed).run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 250))
+def test_what_is_acknowledged_committed_and_deleted_stays_so_many_times(seed: int) -> None:
+    RicherCluster(seed, brokers=4 + seed % 2).run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_followers_that_are_stranded_on_their_way_into_the_isr_have_all(seed: int) -> None:
+    Stranded(seed, brokers=3).run(4)
+
+
+# -- planted faults ----------------------------------------------------------------------------------------------------
+
+
+def forget_a_pending_expansion(patch: pytest.MonkeyPatch) -> None:
+    """The ISR that is proposed does not count before the controller has answered."""
+    patch.setattr(PendingExpandIsr, "maximal_isr", property(lambda self: self.last_committed.isr))
+
+
+def rouse_no_quiet_partition(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(QuietPartitions, "woken_by", lambda _self, _key: None)
+
+
+def name_nothing_that_has_changed(patch: pytest.MonkeyPatch) -> None:
+    original = ReplicaFetcher._names_to_look_at
+
+    def names(self: ReplicaFetcher) -> Any:
+        return original(self) if self._session.is_new else ()
+
+    patch.setattr(ReplicaFetcher, "_names_to_look_at", names)
+
+
+def keep_the_producers_of_what_is_cut(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProducerStateManager, "truncate_and_reload", lambda *_: [])
+
+
+def tell_of_no_aborted_transactions(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LocalLog, "collect_aborted", lambda *_: [])
+
+
+def read_open_transactions(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(UnifiedLog, "last_stable_offset", property(lambda self: self.high_watermark))
+
+
+def end_no_transaction(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProducerStateManager, "complete_txn", lambda *_: None)
+
+
+def is_found(plant: Patch, seeds: range) -> int | None:
+    """Return the first seed whose history shows the fault."""
+    for seed in seeds:
+        with pytest.MonkeyPatch.context() as patch:
+            plant(patch)
+            stranded = plant is forget_a_pending_expansion
+            try:
+                Stranded(seed, brokers=3).run(4) if stranded else RicherCluster(seed).run()
+            except (AssertionError, LookupError):
+                return seed
+    return None
+
+
+PLANTED: tuple[Patch, ...] = (
+    forget_a_pending_expansion,
+    rouse_no_quiet_partition,
+    name_nothing_that_has_changed,
+    keep_the_producers_of_what_is_cut,
+    tell_of_no_aborted_transactions,
+    read_open_transactions,
+    end_no_transaction,
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+def test_a_planted_fault_is_found(plant: Patch) -> None:
+    assert is_found(plant, range(60)) is not None
