@@ -80,3 +80,31 @@ def test_a_history_under_faults_in_turn_has_no_anomaly(world: World, fault: obje
             world.prefer(topic)
     assert len(load.history) > 500
     world.check_replicas_are_equal(topic)
+
+
+@pytest.fixture
+def all_theirs() -> Iterator[World]:
+    """Three brokers of Apache Kafka."""
+    missing = apache_kafka.why_not()
+    if missing:
+        pytest.skip(missing)
+    with (
+        MixedCluster(theirs=3, ours=0) as cluster,
+        AdminClient({"bootstrap.servers": cluster.bootstrap_servers, **SOON}) as admin,
+    ):
+        yield World(cluster, admin)
+
+
+def test_a_whole_cluster_goes_from_java_to_barnabas_and_back_with_its_data(all_theirs: World) -> None:
+    """One broker after the other, each with its data directory, while producers and consumers run."""
+    world, cluster = all_theirs, all_theirs.cluster
+    assert isinstance(cluster, MixedCluster)
+    topic = world.create("rolling", {n: [(n + k) % 3 + 1 for k in range(3)] for n in range(PARTITIONS)})
+    with HistoryLoad(world.settings, topic, PARTITIONS) as load:
+        for change in (cluster.replace_by_ours, cluster.give_back):
+            for number in (1, 2, 3):
+                change(number)
+                eventually(lambda: world.is_whole(topic), 90)
+                world.prefer(topic)
+                load.wait_for(50)
+    world.check_replicas_are_equal(topic)

@@ -153,6 +153,7 @@ class MixedCluster:
         self.theirs = {number: ApacheKafka(heap="256m") for number in range(1, theirs + 1)}
         self.ours = {number: BarnabasBroker() for number in range(theirs + 1, theirs + ours + 1)}
         self.proxies: dict[int, FaultProxy] = {}
+        self._in_place: dict[int, BarnabasBroker] = {}
         self.brokers: dict[int, ApacheKafka | BarnabasBroker] = {**self.theirs, **self.ours}
         for node in self.controllers.values():
             # The port that is waited for; a controller has no other.
@@ -193,9 +194,23 @@ class MixedCluster:
     ) -> None:
         for proxy in self.proxies.values():
             proxy.close()
-        for node in [*self.brokers.values(), *self.controllers.values()]:
+        for node in [*self._in_place.values(), *self.brokers.values(), *self.controllers.values()]:
             node.stop(kill=True)
             shutil.rmtree(node.folder, ignore_errors=True)
+
+    def replace_by_ours(self, number: int) -> None:
+        """Stop a broker of theirs, and run one of ours in its place: its id, address and data."""
+        theirs, ours = self.theirs[number], BarnabasBroker()
+        theirs.stop()
+        ours.port, ours.bootstrap_servers = theirs.port, theirs.bootstrap_servers
+        ours.settings.update({**theirs.settings, "log.dirs": str(self.data_of(number))})
+        self._in_place[number] = ours.start()
+
+    def give_back(self, number: int) -> None:
+        """Stop our broker that was put in the place of one of theirs, and run that again."""
+        self._in_place[number].stop()
+        shutil.rmtree(self._in_place.pop(number).folder, ignore_errors=True)
+        self.theirs[number].start()
 
     def data_of(self, number: int) -> Path:
         """The directory with a broker's logs."""
