@@ -158,11 +158,12 @@ def _least_in_sync(admin: AdminClient, topics: list[str]) -> dict[str, int]:
 
 def _quorum(args: Namespace) -> int:
     import base64
-    import time
+
+    from barnabas.clock import wall_clock_ms
 
     with admin_client(args) as admin:
         found = admin.describe_metadata_quorum()
-    now = int(time.time() * 1000)
+    now = wall_clock_ms()
     rows = []
     for role, replicas in (("voter", found.voters), ("observer", found.observers)):
         for one in replicas:
