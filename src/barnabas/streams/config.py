@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -22,7 +23,10 @@ from barnabas.streams.engine.timestamp_extractors import (
 )
 from barnabas.streams.serdes.serdes import Serdes
 
+log = logging.getLogger("barnabas.streams")
+
 Check = Callable[[Any], str | None]
+_told: set[str] = set()
 
 
 class Setting(NamedTuple):
@@ -48,6 +52,10 @@ def _one_of(*choices: str, ignore_case: bool = False) -> Check:
     return check
 
 
+def _no_suppliers(value: Any) -> str | None:
+    return "Store suppliers of your own are not supported; with_store_type(persistent=...) chooses between ours"
+
+
 _OPTIMIZATIONS = ("all", "none", "reuse.ktable.source.topics", "merge.repartition.topics", "single.store.self.join")
 
 
@@ -60,7 +68,8 @@ def _optimization(value: str) -> str | None:
     return None
 
 
-#: All that this implementation acts on. Others are kept as they are given, those with prefixes for clients among them.
+#: All that this implementation knows: it acts on each, or says in `WITHOUT_EFFECT` why it does not. Others are kept as
+#: they are given, those with prefixes for clients among them.
 SETTINGS: dict[str, Setting] = {
     "acceptable.recovery.lag": Setting("long", 10_000, _at_least(0)),
     "application.id": Setting("str", None),
@@ -74,7 +83,7 @@ SETTINGS: dict[str, Setting] = {
     "production.exception.handler": Setting("any", "DefaultProductionExceptionHandler"),
     "errors.dead.letter.queue.topic.name": Setting("str", None),
     "dsl.store.format": Setting("str", "DEFAULT", _one_of("HEADERS", "DEFAULT", ignore_case=True)),
-    "dsl.store.suppliers.class": Setting("any", None),
+    "dsl.store.suppliers.class": Setting("any", None, _no_suppliers),
     "ensure.explicit.internal.resource.naming": Setting("bool", False),
     "internal.topic.prefix": Setting("str", None),
     "max.task.idle.ms": Setting("long", 0),
@@ -90,6 +99,15 @@ SETTINGS: dict[str, Setting] = {
     "task.timeout.ms": Setting("long", 300_000, _at_least(0)),
     "topology.optimization": Setting("str", "none", _optimization),
     "windowstore.changelog.additional.retention.ms": Setting("long", 24 * 60 * 60 * 1000),
+}
+
+#: Settings of Kafka's that are taken, and what takes their place here. One that is given is told of, once.
+WITHOUT_EFFECT = {
+    "max.task.idle.ms": "a batch has all that waits, so no task waits for one of its topics",
+    "num.standby.replicas": "a task that moves restores its stores from the changelogs",
+    "num.stream.threads": "Spark decides how many tasks run at a time",
+    "poll.ms": "Spark decides when the next batch begins",
+    "task.timeout.ms": "a failed task is tried again as often as spark.task.maxFailures says",
 }
 
 _BOUNDS = {"int": 31, "long": 63}
@@ -139,6 +157,10 @@ class StreamsConfig:
     """
 
     def __init__(self, given: Mapping[str, Any]) -> None:
+        for name in WITHOUT_EFFECT.keys() & given.keys():
+            if name not in _told:
+                _told.add(name)
+                log.info("%s has no effect here: %s", name, WITHOUT_EFFECT[name])
         values = {name: setting.default for name, setting in SETTINGS.items()}
         values |= {name: _checked(name, value) for name, value in given.items()}
         if not values["application.id"]:

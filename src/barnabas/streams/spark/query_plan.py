@@ -70,7 +70,7 @@ def planned(topology: Topology, config: StreamsConfig) -> Plan:
     """Cut a topology into what tasks run. Raises TopologyError for what does not run on Spark."""
     builder = topology.builder
     builder.rewrite_topology(config.values)
-    infos = topics_by_subtopology(builder)
+    infos = topics_by_subtopology(builder, config.values["windowstore.changelog.additional.retention.ms"])
     subtopologies = {number: build_subtopology(builder, number) for number in infos}
     for found in subtopologies.values():
         if found.pattern_sources:

@@ -11,7 +11,7 @@ from barnabas.streams.topology.stores import StoreBuilder
 
 #: A changelog topic is named for its store.
 CHANGELOG_SUFFIX = "-changelog"
-_DAY_MS = 24 * 60 * 60 * 1000
+DAY_MS = 24 * 60 * 60 * 1000
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,15 @@ def changelog_topic(builder: TopologyBuilder, store: StoreBuilder) -> str | None
     return builder.decorate(store.name + CHANGELOG_SUFFIX) if store.logging else None
 
 
-def topics_by_subtopology(builder: TopologyBuilder) -> dict[int, TopicsInfo]:
-    """Return the topics of each sub-topology that reads any, but for those of global stores."""
+def topics_by_subtopology(builder: TopologyBuilder, additional_retention_ms: int = DAY_MS) -> dict[int, TopicsInfo]:
+    """Return the topics of each sub-topology that reads any, but for those of global stores.
+
+    Changelogs of windows keep records so much longer than their stores (windowstore.changelog.additional.retention.ms).
+    """
     infos: dict[int, TopicsInfo] = {}
     for number, names in node_groups(builder).items():
         if not is_global(builder, names):
-            info = _topics_of(builder, names)
+            info = _topics_of(builder, names, additional_retention_ms)
             if info.source_topics or any(_pattern_of(builder, name) for name in names):
                 infos[number] = info
     return infos
@@ -89,7 +92,7 @@ def _pattern_of(builder: TopologyBuilder, name: str) -> bool:
     return isinstance(node, SourceNode) and node.pattern is not None
 
 
-def _topics_of(builder: TopologyBuilder, names: Iterable[str]) -> TopicsInfo:
+def _topics_of(builder: TopologyBuilder, names: Iterable[str], additional_retention_ms: int) -> TopicsInfo:
     sinks: set[str] = set()
     sources: set[str] = set()
     repartition: dict[str, InternalTopic] = {}
@@ -107,7 +110,7 @@ def _topics_of(builder: TopologyBuilder, names: Iterable[str]) -> TopicsInfo:
         elif isinstance(node, ProcessorNode):
             stores |= {store: builder.stores[store] for store in node.state_store_names if store in builder.stores}
     changelogs = {
-        changelog: InternalTopic(changelog, changelog_config(store))
+        changelog: InternalTopic(changelog, changelog_config(store, additional_retention_ms))
         for store in stores.values()
         if (changelog := changelog_topic(builder, store)) is not None
     }
@@ -123,7 +126,7 @@ _REPARTITION = {
 }
 
 
-def changelog_config(store: StoreBuilder, additional_retention_ms: int = _DAY_MS) -> dict[str, str]:
+def changelog_config(store: StoreBuilder, additional_retention_ms: int) -> dict[str, str]:
     """Return the settings of a store's changelog topic, which the user's `log_config` may override."""
     config = {"message.timestamp.type": "CreateTime", "cleanup.policy": "compact"}
     if store.is_versioned_store:
