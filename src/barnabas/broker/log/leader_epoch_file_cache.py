@@ -156,8 +156,15 @@ class EpochWrite:
                 self._on_disk.version = self._version
 
 
+class EpochsNotWrittenError(OSError):
+    """The records of a flush are on the disk, the leader epochs are not; the file has the older ones."""
+
+
 class SyncWithEpochs:
-    """A flush of a log in which a leader epoch has begun since the last one."""
+    """A flush of a log in which a leader epoch has begun since the last one.
+
+    Its `error` is the one of the records if both have failed, else `EpochsNotWrittenError`.
+    """
 
     __slots__ = ("_epochs", "_sync", "done", "error")
 
@@ -169,10 +176,11 @@ class SyncWithEpochs:
 
     def run(self) -> None:
         """See `Sync`."""
+        not_written: EpochsNotWrittenError | None = None
         try:
             self._epochs.run()
         except OSError as error:
-            self.error = error
+            not_written = EpochsNotWrittenError(error.errno, f"the leader epochs were not written: {error}")
         self._sync.run()
-        self.error = self.error or self._sync.error
+        self.error = self._sync.error or not_written
         self.done = True

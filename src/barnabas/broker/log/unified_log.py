@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from barnabas import anatomy
 from barnabas.broker.log.append_origin import CLIENT, REPLICATION
 from barnabas.broker.log.fetch_data_info import FetchDataInfo
-from barnabas.broker.log.leader_epoch_file_cache import SyncWithEpochs
+from barnabas.broker.log.leader_epoch_file_cache import EpochsNotWrittenError, SyncWithEpochs
 from barnabas.broker.log.log_append_info import LogAppendInfo
 from barnabas.broker.log.log_file_utils import CLEANED_FILE_SUFFIX
 from barnabas.broker.log.log_health import CLEANING, FLUSHING, READING, WRITING, LogHealth
@@ -437,8 +437,9 @@ class UnifiedLog:
         if self.is_offline:
             return
         if error is not None:
-            # The system may have dropped the pages that it could not write: trying again would hide that.
-            self.fail("flushing", error, reopen=False)
+            # The system may have dropped the pages that it could not write: trying again would hide that. The epochs
+            # are written as a whole, again from the records.
+            self.fail("flushing", error, reopen=isinstance(error, EpochsNotWrittenError))
             return
         self.local_log.end_flush(up_to)
         if self.troubles:

@@ -280,6 +280,52 @@ def test_a_disk_that_fails_takes_the_log_offline_until_it_is_opened_anew(disk: M
     assert manager.logs[NAME].log_end_offset == 1
 
 
+EPOCHS = "/data/t-0/leader-epoch-checkpoint"
+
+
+@pytest.mark.parametrize("kind", ["create", "write", "sync", "rename"])
+def test_epochs_that_cannot_be_written_take_the_log_offline_until_the_disk_takes_them(
+    disk: MemoryFileSystem, kind: str
+) -> None:
+    manager = started(disk)
+    log = manager.create_log(NAME)
+    follow(log, batch(0), batch(1))
+    refused: list[str] = []
+
+    def fail(operation: str, path: str) -> OSError | None:
+        if operation != kind or not path.startswith(EPOCHS):
+            return None
+        refused.append(path)
+        return OSError("broken")
+
+    disk.fail = fail
+    with pytest.raises(KafkaStorageError, match="leader epochs"):
+        log.flush()
+
+    assert refused
+    assert (log.is_offline, log.health.can_be_reopened) == (True, True)
+    disk.fail = None
+    manager.step(1, NOW + 10_000)
+    manager.step(1, NOW + 10_000)
+    log = manager.logs[NAME]
+    log.flush()
+    assert (log.log_end_offset, log.recovery_point, log.latest_epoch) == (2, 2, EPOCH)
+    assert disk.read(EPOCHS) == b"0\n1\n3 0\n"
+
+
+def test_records_that_cannot_be_flushed_take_the_log_offline_for_good_whatever_became_of_the_epochs(
+    disk: MemoryFileSystem,
+) -> None:
+    log = started(disk).create_log(NAME)
+    follow(log, batch(0))
+    disk.fail = lambda operation, path: OSError("broken") if operation in ("write", "sync") else None
+
+    with pytest.raises(KafkaStorageError):
+        log.flush()
+
+    assert (log.is_offline, log.health.can_be_reopened) == (True, False)
+
+
 def test_a_log_that_is_not_open_cannot_be_truncated(disk: MemoryFileSystem) -> None:
     manager = started(disk)
     log = manager.create_log(NAME)
