@@ -16,13 +16,13 @@ from barnabas.streams.serdes.change import Change
 from barnabas.streams.serdes.reader import Reader
 from barnabas.streams.serdes.record_context import RecordContext
 from barnabas.streams.serdes.window_keys import MAX_INT, MAX_LONG
+from barnabas.streams.state.buffer_changelog import CURRENT_HEADERS, current_form
 from barnabas.streams.state.changelog_record import ChangelogRecord
 from barnabas.streams.state.memory import Backend
 from barnabas.streams.state.store import SerdeStore, StoreContext, ValueAndTimestamp
 
 _LONG = Struct(">q")
 _INT = Struct(">i")
-_SUPPRESS_HEADERS: list[tuple[str, bytes | None]] = [("v", b"\x03")]
 
 
 class Eviction(NamedTuple):
@@ -107,7 +107,7 @@ class TimeOrderedChangeBuffer(SerdeStore):
             held = self._values.get(key)
             data = None if held is None else held.to_bytes() + _LONG.pack(self._times[key])
             if self.logged:
-                headers = [] if data is None else list(_SUPPRESS_HEADERS)
+                headers = [] if data is None else list(CURRENT_HEADERS)
                 self._changes.append(ChangelogRecord(key, data, None, headers))
             self._keep(key, data)
         self._dirty.clear()
@@ -120,17 +120,24 @@ class TimeOrderedChangeBuffer(SerdeStore):
                 self._map.put(key, data)
 
     def restore(self, records: Iterable[ChangelogRecord]) -> None:
-        """Take records of the changelog. Raises `StreamsError` for the forms that Kafka wrote before 2.4."""
+        """Take records of the changelog, of any version. Raises `StreamsError` when one cannot be read."""
         for record in records:
-            self._keep(record.key, record.value)
+            key, held = record.key, self._values.get(record.key)
             if record.value is None:
-                if record.key in self._values:
-                    self._forget(record.key)
+                self._keep(key, None)
+                if held is not None:
+                    self._forget(key)
                 continue
-            version = next((value for name, value in reversed(record.headers) if name == "v"), None)
-            if version != b"\x03":
-                raise StreamsError(f"The changelog of {self.name} has a record of version {version!r}, known is 3")
-            self._take(record.key, record.value)
+            try:
+                data = current_form(record, self.topic, None if held is None else held.prior_value)
+                self._take(key, data)
+            except StreamsError as problem:
+                offset = getattr(record, "offset", "unknown")
+                raise StreamsError(
+                    f"The changelog {self.topic} of {self.name} has a record that cannot be read, at offset {offset}, "
+                    f"with key {key!r}: {problem}"
+                ) from problem
+            self._keep(key, data)
 
     def _take(self, key: bytes, data: bytes) -> None:
         reader = Reader(data)
