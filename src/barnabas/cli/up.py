@@ -103,7 +103,7 @@ def add_parser(subparsers: Any) -> None:
         metavar="USER",
         action="append",
         default=[],
-        help="a user who may log in, as SCRAM-SHA-256=[name=alice,password=secret]; repeatable",
+        help="a first user, as SCRAM-SHA-256=[name=alice,password=secret]; repeatable",
     )
     parser.add_argument(
         "--metrics", metavar="HOST:PORT", help="serve metrics for Prometheus at http://HOST:PORT/metrics"
@@ -194,12 +194,19 @@ def _run(args: Options | argparse.Namespace, log: OperatorLog) -> int:
 
 
 def _scram_users(args: Options | argparse.Namespace, secured: Secured | None) -> Callable[[ScramUsers], Alterations]:
+    from barnabas.broker.operator_log import warn
+
     given: Alterations = {}
     if args.add_scram:
-        from barnabas.broker.security.scram_arguments import parse_scram
+        from barnabas.broker.security.scram_arguments import first_users, parse_scram
 
         given = dict(parse_scram(text) for text in args.add_scram)
-    return lambda users: {**(secured.administrator(users) if secured is not None else {}), **given}
+
+    def added(users: ScramUsers) -> Alterations:
+        administrator = {} if secured is None else secured.administrator(users)
+        return {**administrator, **(first_users(given, users, warn) if given else {})}
+
+    return added
 
 
 def _metrics_listener(args: Options | argparse.Namespace) -> Listener | None:

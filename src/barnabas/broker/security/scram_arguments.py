@@ -1,18 +1,24 @@
 """Users that exist before the first start, as `barnabas up --add-scram` and Kafka's storage tool name them (KIP-900).
 
 `SCRAM-SHA-256=[name=alice,password=secret]`, with `iterations`, and `salt` and `saltedpassword` in base64 in place of
-the password.
+the password. They are first users only: a broker that has users is left as it is, so neither a password that was
+changed nor a user who was deleted comes back with the next start.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from barnabas.broker.security.scram_users import MOST_ITERATIONS
 from barnabas.errors import ConfigError
 from barnabas.network.security import scram
 from barnabas.network.security.scram import FEWEST_ITERATIONS, StoredCredential
+
+if TYPE_CHECKING:
+    from barnabas.broker.security.scram_users import Alterations, ScramUsers
 
 _FORM = re.compile(r"(SCRAM-SHA-256|SCRAM-SHA-512)=\[(.*)\]", re.DOTALL)
 _PART = re.compile(r'\s*(\w+)=(?:"((?:[^"\\]|\\.)*)"|([^,"]*))\s*(?:,|$)')
@@ -43,6 +49,18 @@ def parse_scram(text: str) -> tuple[tuple[str, str], StoredCredential]:
     except ValueError:
         raise _problem("salt and saltedpassword must be base64") from None
     return (parts["name"], mechanism), scram.stored_credential(mechanism, salted, salt, count)
+
+
+def first_users(given: Alterations, users: ScramUsers, warn: Callable[[str], None]) -> Alterations:
+    """Return what of `given` is to be stored: all where there is no user of SCRAM yet, otherwise nothing, and told."""
+    if not given or not users.names():
+        return given
+    names = ", ".join(sorted({name for name, _ in given}))
+    warn(
+        f"--add-scram was left aside for {names}: it makes a broker's first users, and this one has some; "
+        "`barnabas user` and kafka-configs add others and change passwords"
+    )
+    return {}
 
 
 def _parts(text: str) -> dict[str, str]:
