@@ -12,14 +12,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
+from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
+from weakref import ref
 
 from barnabas.streams.errors import ProcessorStateError
 from barnabas.streams.serdes.reader import Reader, sized
+from barnabas.streams.state.snapshot import PIECE, Entry, Snapshot
 
 #: Keys from this length on lie in buckets.
 LONG = 500
@@ -27,7 +30,6 @@ LONG = 500
 #: Keys from this one on are stored as they are; see `_stored`.
 _FIRST_PLAIN = b"\x01"
 
-_CHUNK = 256
 _META = b"\x00metadata"
 _MAX_MAPS = 4096
 
@@ -169,6 +171,7 @@ class DiskMap:
         self._backend = backend
         self._name = name
         self._handle = handle
+        self._snapshots: list[ref[Snapshot]] = []
 
     def get(self, key: bytes) -> bytes | None:
         """Return a value, None for none."""
@@ -195,6 +198,8 @@ class DiskMap:
         rows = sorted(entries.items(), key=itemgetter(0))
         if rows and rows[0][0] < _FIRST_PLAIN:
             rows = [(_stored(key), value) for key, value in rows]
+        for stored, _ in rows if self._snapshots else ():
+            self._keep_for_snapshots(stored)
         backend = self._backend
         try:
             with backend.transaction.cursor(db=self._handle) as cursor:
@@ -210,83 +215,36 @@ class DiskMap:
             if len(stored) >= LONG:
                 self._write(stored, None)
             else:
-                self._backend.transaction.delete(stored, db=self._handle)
+                self._delete(stored)
         return found
 
     def range(
         self, first: bytes | None, last: bytes | None, reverse: bool = False, open_end: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield entries from `first` to `last`, both included (`last` not if `open_end`), None for no bound.
+        """Return entries from `first` to `last`, both included (`last` not if `open_end`), None for no bound.
 
-        They are read in pieces; what is deleted before it is come to is left out.
+        They are those of the call: what is put, changed or deleted later is not seen. They are read in pieces.
         """
-        entries = self._backward(last) if reverse else self._forward(first)
-        for key, value in entries:
-            if first is not None and key < first:
-                if reverse:
-                    return
-                continue
-            if last is not None and (key > last or (open_end and key == last)):
-                if not reverse:
-                    return
-                continue
-            yield key, value
+        if reverse:
+            start = None if last is None else _stored(last)[:LONG] + b"\x00"
+            snapshot = Snapshot(self._before, start, reverse=True)
+        else:
+            snapshot = Snapshot(self._from, b"\x00" if first is None else _stored(first)[:LONG], reverse=False)
+        self._snapshots.append(ref(snapshot, self._snapshots.remove))
+        return _between(_unpacked(snapshot, reverse), first, last, reverse, open_end)
 
-    def _forward(self, first: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        at = b"\x00" if first is None else _stored(first)[:LONG]
-        while True:
-            with self._backend.transaction.cursor(db=self._handle) as cursor:
-                found = cursor.set_range(at)
-                piece = [entry for entry, _ in zip(cursor.iternext(), range(_CHUNK), strict=False)] if found else []
-            yield from self._still_there(piece)
-            if len(piece) < _CHUNK:
-                return
-            at = piece[-1][0] + b"\x00"
-
-    def _backward(self, last: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        at = None if last is None else _stored(last)[:LONG]
-        while True:
-            with self._backend.transaction.cursor(db=self._handle) as cursor:
-                if at is None or not cursor.set_range(at):
-                    found = cursor.last()
-                else:
-                    found = cursor.key() == at or cursor.prev()
-                piece = [entry for entry, _ in zip(cursor.iterprev(), range(_CHUNK), strict=False)] if found else []
-            yield from self._still_there(piece, reverse=True)
-            if len(piece) < _CHUNK:
-                return
-            at = piece[-1][0]
-            if not self._before(at):
-                return
-            at = self._before(at)
-
-    def _before(self, key: bytes) -> bytes | None:
+    def _from(self, at: bytes | None) -> list[Entry]:
         with self._backend.transaction.cursor(db=self._handle) as cursor:
-            found = cursor.prev() if cursor.set_range(key) else cursor.last()
-            previous: bytes | None = cursor.key() if found else None
-        return previous
+            return list(islice(cursor.iternext(), PIECE)) if cursor.set_range(at) else []
 
-    def _still_there(self, piece: list[tuple[bytes, bytes]], reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        for position, (stored, data) in enumerate(piece):
-            if len(stored) == LONG:
-                entries = self._bucket(stored)
-                for key, value in reversed(entries) if reverse else entries:
-                    yield _key(key), value
-                continue
-            # The first is as it was read; others may have been changed by the caller that took the ones before.
-            held = data if position == 0 else self._backend.transaction.get(stored, db=self._handle)
-            if held is not None:
-                yield _key(stored), held
+    def _before(self, at: bytes | None) -> list[Entry]:
+        with self._backend.transaction.cursor(db=self._handle) as cursor:
+            found = cursor.last() if at is None or not cursor.set_range(at) else cursor.prev()
+            return list(islice(cursor.iterprev(), PIECE)) if found else []
 
-    def _bucket(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+    def _bucket(self, prefix: bytes) -> list[Entry]:
         data = self._backend.transaction.get(prefix, db=self._handle)
-        if data is None:
-            return []
-        reader = Reader(data)
-        entries = []
-        while reader.at < len(data):
-            entries.append((prefix + (reader.sized() or b""), reader.sized() or b""))
-        return entries
+        return [] if data is None else _in_bucket(prefix, data)
 
     def _write(self, key: bytes, value: bytes | None) -> None:
         prefix = key[:LONG]
@@ -296,14 +254,28 @@ class DiskMap:
         if entries:
             self._put(prefix, b"".join(sized(found[LONG:]) + sized(held) for found, held in entries))
         else:
-            self._backend.transaction.delete(prefix, db=self._handle)
+            self._delete(prefix)
 
     def _put(self, stored: bytes, data: bytes) -> None:
+        if self._snapshots:
+            self._keep_for_snapshots(stored)
         backend = self._backend
         try:
             backend.transaction.put(stored, data, db=self._handle)
         except backend.error as problem:
             raise backend.failed(problem) from problem
+
+    def _delete(self, stored: bytes) -> None:
+        if self._snapshots:
+            self._keep_for_snapshots(stored)
+        self._backend.transaction.delete(stored, db=self._handle)
+
+    def _keep_for_snapshots(self, stored: bytes) -> None:
+        data: bytes | None = self._backend.transaction.get(stored, db=self._handle)
+        for each in tuple(self._snapshots):
+            snapshot = each()
+            if snapshot is not None:
+                snapshot.keep(stored, data)
 
     def __len__(self) -> int:
         entries: int = self._backend.transaction.stat(self._handle)["entries"]
@@ -317,3 +289,37 @@ def _stored(key: bytes) -> bytes:
 
 def _key(stored: bytes) -> bytes:
     return stored if stored[0] else stored[1:]
+
+
+def _in_bucket(prefix: bytes, data: bytes) -> list[Entry]:
+    reader = Reader(data)
+    entries = []
+    while reader.at < len(data):
+        entries.append((prefix + (reader.sized() or b""), reader.sized() or b""))
+    return entries
+
+
+def _unpacked(entries: Iterable[Entry], reverse: bool) -> Iterator[Entry]:
+    """Yield entries under their own keys, those of buckets one by one."""
+    for stored, data in entries:
+        if len(stored) < LONG:
+            yield _key(stored), data
+        else:
+            bucket = _in_bucket(stored, data)
+            for key, value in reversed(bucket) if reverse else bucket:
+                yield _key(key), value
+
+
+def _between(
+    entries: Iterable[Entry], first: bytes | None, last: bytes | None, reverse: bool, open_end: bool
+) -> Iterator[Entry]:
+    for key, value in entries:
+        if first is not None and key < first:
+            if reverse:
+                return
+            continue
+        if last is not None and (key > last or (open_end and key == last)):
+            if not reverse:
+                return
+            continue
+        yield key, value

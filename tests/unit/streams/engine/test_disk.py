@@ -1,6 +1,7 @@
 """A map on disk does what a map in memory does, and a batch of changes is kept whole or not at all."""
 
 import random
+from itertools import islice
 
 import pytest
 from hypothesis import given, settings
@@ -57,6 +58,53 @@ def test_ranges_over_many_pieces(tmp_path, reverse):
         memory.put(key, b"%d" % number)
     assert list(disk.range(b"2", b"8", reverse)) == list(memory.range(b"2", b"8", reverse))
     assert list(disk.range(None, None, reverse)) == list(memory.range(None, None, reverse))
+    backend.close()
+
+
+KEYS_OF_MANY_PIECES = [b"%03d" % number for number in range(0, 1000, 2)]
+CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "delete", "put_all"]),
+        st.one_of(KEYS, st.integers(0, 999).map(lambda number: b"%03d" % number)),
+    ),
+    max_size=6,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(changes=st.lists(CHANGES, max_size=8), gap=st.integers(1, 120), reverse=st.booleans(), first=BOUND, last=BOUND)
+def test_an_iterator_sees_the_map_as_it_was_when_it_was_made(tmp_path_factory, changes, gap, reverse, first, last):
+    """What is put, changed and deleted later, ahead of it and behind it, does not matter, nor do commits."""
+    backend = DiskBackend(tmp_path_factory.mktemp("state"), size_limit=1 << 24)
+    disk = backend.open("map")
+    disk.put_all(dict.fromkeys([*KEYS_OF_MANY_PIECES, b"k" * (LONG + 2), b"k" * (LONG + 5)], b"old"))
+    try:
+        expected = list(disk.range(first, last, reverse))
+        iterators = [disk.range(first, last, reverse), disk.range(None, None, reverse)]
+        everything, seen = list(disk.range(None, None, reverse)), [[], []]
+        for round_of_changes in changes:
+            for name, key in round_of_changes:
+                arguments = {"put": (key, b"new"), "delete": (key,), "put_all": ({key: b"newer"},)}[name]
+                getattr(disk, name)(*arguments)
+            for iterator, found in zip(iterators, seen, strict=True):
+                found += islice(iterator, gap)
+            backend.commit(b"")
+        assert [found + list(iterator) for found, iterator in zip(seen, iterators, strict=True)] == [
+            expected,
+            everything,
+        ]
+    finally:
+        backend.close()
+
+
+def test_iterators_that_are_done_cost_writers_nothing(tmp_path):
+    backend = DiskBackend(tmp_path, size_limit=1 << 24)
+    disk = backend.open("map")
+    disk.put(b"a", b"1")
+    for _ in range(100):
+        assert next(disk.range(None, None)) == (b"a", b"1")
+        disk.range(None, None)
+    assert disk._snapshots == []
     backend.close()
 
 
