@@ -52,6 +52,11 @@ class Rate:
         self._size = size
         self._samples: deque[list[float]] = deque()
 
+    @property
+    def used_at(self) -> float:
+        """When it was used last, to a window."""
+        return self._samples[-1][0] if self._samples else 0.0
+
     def record(self, value: float, now: float) -> None:
         """Add `value`, which may be negative to take back what was added."""
         samples = self._samples
@@ -87,6 +92,11 @@ class TokenBucket:
         self._burst_seconds = burst_seconds
         self._tokens = limit * burst_seconds
         self._at = now
+
+    @property
+    def used_at(self) -> float:
+        """When it was used last."""
+        return self._at
 
     def throttle(self, limit: float, now: float) -> float:
         """How long until there is a token again, in seconds."""
@@ -199,7 +209,7 @@ class ClientQuotas:
         if client is None:
             self._sweep(now)
             if len(self._clients) >= MAX_CLIENTS:
-                self._forget(sorted(self._clients, key=lambda key: self._clients[key].used_at)[: MAX_CLIENTS // 2])
+                self._forget(sorted(self._clients, key=lambda key: self._clients[key].used_at)[: MAX_CLIENTS // 2], now)
             client = self._clients[user, client_id] = _Client(self._limits(user, client_id))
         client.used_at = now
         return client
@@ -228,13 +238,18 @@ class ClientQuotas:
     def _sweep(self, now: float) -> None:
         if now - self._swept_at >= _INACTIVE:
             self._swept_at = now
-            self._forget([key for key, client in self._clients.items() if now - client.used_at > _INACTIVE])
+            self._forget([key for key, client in self._clients.items() if now - client.used_at > _INACTIVE], now)
 
-    def _forget(self, keys: list[tuple[str, str]]) -> None:
+    def _forget(self, keys: list[tuple[str, str]], now: float) -> None:
         for key in keys:
             del self._clients[key]
         kept = {id(measure) for client in self._clients.values() for measure in client.measures.values()}
-        self._measures = {key: measure for key, measure in self._measures.items() if id(measure) in kept}
+        # What all client ids of a user share outlives them: otherwise ids that are invented would lift its quota.
+        self._measures = {
+            key: measure
+            for key, measure in self._measures.items()
+            if id(measure) in kept or (key[1][1] is None and now - measure.used_at <= _INACTIVE)
+        }
 
 
 def user_of(context: RequestContext) -> str:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas import errors
+from barnabas.broker import client_quota_manager
 from barnabas.broker.client_quota_manager import Rate, TokenBucket
 from barnabas.protocol.messages.alter_client_quotas_request import (
     AlterClientQuotasRequest,
@@ -303,3 +304,32 @@ class TestChangingTopics:
             client.request(DeleteTopicsRequest(topic_names=[name]), 5).responses[0].error_code for name in ("a", "b")
         ]
         assert codes == [0, errors.ThrottlingQuotaExceededError.code]
+
+
+@pytest.mark.parametrize("entity", [{"user": "ANONYMOUS"}, {"user": None}])
+def test_invented_client_ids_do_not_wipe_out_what_a_user_has_used(
+    client: CoreClient, monkeypatch: pytest.MonkeyPatch, entity: Entity
+) -> None:
+    monkeypatch.setattr(client_quota_manager, "MAX_CLIENTS", 10)
+    client.request(create("t"), 7)
+    alter(client, entity, producer_byte_rate=1000)
+    heavy, crowd = client.broker.connect(), client.broker.connect()
+    crowd.connection.info.principal = "User:mallory"
+    assert heavy.request(produce("t", batch(bytes(8_000))), 12, client_id="a").throttle_time_ms == 0
+    for number in range(30):
+        client.broker.advance(0.01)
+        assert crowd.request(produce("t", batch(b"")), 12, client_id=f"invented-{number}") is not None
+    answer = heavy.request(produce("t", batch(bytes(8_000))), 12, client_id="b")
+    assert answer.throttle_time_ms > 5000
+
+
+def test_what_a_user_used_is_forgotten_after_an_hour(client: CoreClient) -> None:
+    client.request(create("t"), 7)
+    alter(client, {"user": None}, producer_byte_rate=1000)
+    client.request(produce("t", batch(b"x")), 12, client_id="a")
+    quotas = client.broker.state.client_quotas
+    assert len(quotas._measures) == 1
+    client.broker.advance(3 * 3600)
+    client.request(produce("t", batch(b"x")), 12, client_id="b")
+    quotas._client("somebody", "else", client.broker.now + 7200)
+    assert not quotas._measures
