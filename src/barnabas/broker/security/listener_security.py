@@ -152,11 +152,23 @@ class ListenerSecurities:
         config, name = self._config, f"listener {listener.name}"
         if config["authorizer.class.name"] and not config.authenticates(listener):
             self._warn(f"{name}: its clients do not authenticate; to the authorizer they are all {ANONYMOUS}")
+        if self.by_listener[listener.name].uses_tls:
+            self._tell_of_readable_key(listener.name)
         sasl = self.by_listener[listener.name].sasl
         readable = {"PLAIN", "OAUTHBEARER"}.intersection(() if sasl is None else sasl.mechanisms)
         if readable and listener.protocol == "SASL_PLAINTEXT" and not is_loopback(listener.host):
             self._warn(
                 f"{name}: what proves identity by {', '.join(sorted(readable))} can be read on the way; use SASL_SSL"
+            )
+
+    def _tell_of_readable_key(self, name: str) -> None:
+        from barnabas.broker.security.server_ssl_context import readable_by_others
+
+        path = self._config.listener_config(name)["ssl.keystore.location"]
+        if path and readable_by_others(path):
+            self._warn(
+                f"listener {name}: every user of this machine may read {path}, which has its private key; "
+                "`chmod o-r` ends that"
             )
 
     def check(self, config: BrokerConfig) -> None:
