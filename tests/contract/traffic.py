@@ -81,7 +81,12 @@ class Traffic:
     def __enter__(self) -> Traffic:
         self._numbers.__enter__()
         self._reader.start()
-        self.wait_until_read(1)
+        try:
+            self.wait_until_read(1)
+        except BaseException as error:
+            # `with` does not call it then, and the threads would keep the process of the tests from ending.
+            self.__exit__(type(error))
+            raise
         return self
 
     def wait_until_read(self, count: int, timeout: float = PATIENCE) -> None:
@@ -92,7 +97,7 @@ class Traffic:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._numbers.__exit__(kind)
-        self._deadline = time.monotonic() + PATIENCE
+        self._deadline = time.monotonic() + (0 if kind else PATIENCE)
         self._reader.join()
         self.consumer.close(1)
         if kind is None:
