@@ -6,16 +6,14 @@ must come out, to the last changelog record, store and query. (Tasks restored fr
 
 import gzip
 import json
-import random
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
 from barnabas.streams.engine.task import Task
-from barnabas.streams.state.changelog_record import ChangelogRecord
 from barnabas.streams.state.disk import DiskBackend
-from barnabas.streams.testing import TopologyTestDriver
+from tests.support.restarting_driver import RestartingDriver
 from tools.streams_vectors import running
 from tools.streams_vectors.__main__ import difference_of
 
@@ -23,52 +21,6 @@ VECTORS = Path(__file__).parent / "topology-vectors.jsonl.gz"
 
 #: What a restart loses by its nature: stores without a changelog, and what user code keeps in itself.
 LOST = ('"logging": false', '"cancel_after"', "add_read_only_state_store")
-
-
-class RestartingDriver(TopologyTestDriver):
-    """A driver whose task is thrown away now and then; a new one takes its state from what was written."""
-
-    seed = 0
-
-    def __init__(self, *args):
-        self._written = {}
-        self._random = random.Random(self.seed)
-        self.restarts = 0
-        super().__init__(*args)
-
-    def _capture(self, records, work=True):
-        for record in records:
-            self._written.setdefault(record.topic, []).append(record)
-        super()._capture(records, work)
-
-    def pipe_raw(self, topic, key, value, timestamp, headers):
-        """Restart before the record, or not."""
-        self._maybe_restart()
-        self._written.setdefault(topic, []).append(ChangelogRecord(key, value, timestamp, headers))
-        super().pipe_raw(topic, key, value, timestamp, headers)
-
-    def _maybe_restart(self):
-        if self._task is None or self._random.random() > 0.3:
-            return
-        self.restarts += 1
-        old, metadata = self._task, self._task.metadata()
-        self._new_task(metadata)
-        self._task.dropped_records = old.dropped_records
-
-    def _new_task(self, metadata):
-        old = self._task
-        self._task = Task(self._topology, old.id, old._settings, self._now_ms)
-        self._restore(self._task.stores)
-        self._task.restore_metadata(metadata)
-
-    def _restore(self, stores):
-        for name, store in stores.items():
-            topic = self._topology.store_to_changelog_topic[name]
-            store.restore(
-                ChangelogRecord(record.key, record.value, record.timestamp, record.headers)
-                for record in self._written.get(topic, ())
-                if record.key is not None
-            )
 
 
 class DiskDriver(RestartingDriver):
