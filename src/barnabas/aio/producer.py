@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from barnabas.aio.buffer_pool import WaitingTask
-from barnabas.aio.callback_tasks import CallbackTasks
+from barnabas.aio.delivery_callbacks import CallbackTasks
 from barnabas.aio.environment import LoopEnvironment
 from barnabas.aio.producer_close import ProducerEnding
 from barnabas.aio.producer_waits import LoopWaits
 from barnabas.aio.transaction import Transaction
+from barnabas.aio.waiting_task import WaitingTask
 from barnabas.client.producer import arguments
 from barnabas.client.producer.append import FutureRecordMetadata
 from barnabas.client.producer.producer_base import DeliveryCallback, K, ProducerBase, V, record_fields

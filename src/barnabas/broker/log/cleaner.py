@@ -16,8 +16,8 @@ from barnabas.records.batch_header import read_header
 from barnabas.records.fetched_batches import open_batch
 
 if TYPE_CHECKING:
+    from barnabas.broker.log.cleanable_offsets import LogToClean
     from barnabas.broker.log.filesystem import Buffer, File, FileSystem
-    from barnabas.broker.log.log_to_clean import LogToClean
     from barnabas.broker.log.unified_log import UnifiedLog
     from barnabas.records.batch_header import BatchHeader
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas.broker.log.checkpoint_files import CorruptCheckpointError, OffsetCheckpointFile
-from barnabas.broker.log.log_to_clean import LogToClean, log_to_clean
+from barnabas.broker.log.cleanable_offsets import LogToClean, log_to_clean
 from barnabas.errors import KafkaStorageError
 
 if TYPE_CHECKING:

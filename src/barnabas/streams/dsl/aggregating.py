@@ -12,7 +12,7 @@ from barnabas.streams.dsl.abstract_stream import Upstream
 from barnabas.streams.dsl.graph.graph_node import GraphNode, ProcessorGraphNode
 from barnabas.streams.dsl.graph.repartition_nodes import OptimizableRepartitionNode
 from barnabas.streams.dsl.ktable import KTable
-from barnabas.streams.dsl.repartitioning import repartitioned_source
+from barnabas.streams.dsl.repartitioned_source import repartitioned_source
 from barnabas.streams.topology.materialized import MaterializedInternal
 
 

@@ -20,7 +20,7 @@ from barnabas.streams.dsl.graph.repartition_nodes import OptimizableRepartitionN
 from barnabas.streams.dsl.ktable import KTable, table_options
 from barnabas.streams.dsl.materialized import Materialized, materialized_internal
 from barnabas.streams.dsl.options import Named
-from barnabas.streams.dsl.repartitioning import repartitioned_source
+from barnabas.streams.dsl.repartitioned_source import repartitioned_source
 from barnabas.streams.dsl.window_kinds import window_kind
 from barnabas.streams.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from barnabas.streams.emit_strategy import EmitStrategy

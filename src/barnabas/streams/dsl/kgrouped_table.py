@@ -13,7 +13,7 @@ from barnabas.streams.dsl.graph.repartition_nodes import GroupedTableOperationRe
 from barnabas.streams.dsl.ktable import KTable, table_options
 from barnabas.streams.dsl.materialized import Materialized, materialized_internal
 from barnabas.streams.dsl.options import Named
-from barnabas.streams.dsl.repartitioning import SUFFIX
+from barnabas.streams.dsl.repartitioned_source import SUFFIX
 from barnabas.streams.engine.processors import KTableAggregate, KTableReduce
 from barnabas.streams.serdes import Serdes
 

@@ -29,7 +29,7 @@ from barnabas.streams.dsl.options import (
     only,
     pick,
 )
-from barnabas.streams.dsl.repartitioning import repartitioned_source
+from barnabas.streams.dsl.repartitioned_source import repartitioned_source
 from barnabas.streams.dsl.windows import JoinWindows
 from barnabas.streams.engine.processors import (
     ForeachProcessor,

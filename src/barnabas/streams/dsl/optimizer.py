@@ -26,7 +26,7 @@ from barnabas.streams.dsl.graph.join_nodes import (
 )
 from barnabas.streams.dsl.graph.repartition_nodes import OptimizableRepartitionNode, RepartitionNode
 from barnabas.streams.dsl.graph.source_nodes import StreamSourceNode, TableSourceNode
-from barnabas.streams.dsl.repartitioning import repartitioned_source
+from barnabas.streams.dsl.repartitioned_source import repartitioned_source
 from barnabas.streams.engine.processors import KStreamFilter
 from barnabas.streams.errors import StreamsError, TopologyError
 

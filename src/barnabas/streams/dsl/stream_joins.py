@@ -15,7 +15,7 @@ from barnabas.streams.dsl.graph.join_nodes import StreamStreamJoinNode, StreamTa
 from barnabas.streams.dsl.graph.repartition_nodes import OptimizableRepartitionNode
 from barnabas.streams.dsl.join_stores import add_generated_names, outer_join_store, this_and_other_store
 from barnabas.streams.dsl.options import Joined, Named, StreamJoined
-from barnabas.streams.dsl.repartitioning import repartitioned_source
+from barnabas.streams.dsl.repartitioned_source import repartitioned_source
 from barnabas.streams.dsl.windows import JoinWindows
 from barnabas.streams.engine.processors import (
     KStreamGlobalKTableJoin,

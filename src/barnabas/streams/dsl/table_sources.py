@@ -13,7 +13,7 @@ from barnabas.streams.dsl.internal_streams_builder import InternalStreamsBuilder
 from barnabas.streams.dsl.ktable import KTable
 from barnabas.streams.dsl.materialized import Materialized, materialized_internal
 from barnabas.streams.dsl.options import Consumed
-from barnabas.streams.dsl.repartitioning import repartitioned_source
+from barnabas.streams.dsl.repartitioned_source import repartitioned_source
 from barnabas.streams.engine.processors import KTableSource, KTableSourceValueGetterSupplier
 from barnabas.streams.errors import TopologyError
 from barnabas.streams.topology.materialized import MaterializedInternal

@@ -12,7 +12,8 @@ from barnabas.client.admin.admin_client import AdminClient
 from barnabas.client.admin.new_topic import NewTopic
 from barnabas.errors import TopicExistsError, UnknownTopicOrPartitionError
 from barnabas.streams.errors import MissingSourceTopicError, StreamsError, TopologyError
-from barnabas.streams.topology.processor_topology import InternalTopic, TopicsInfo
+from barnabas.streams.topology.internal_topic_config import InternalTopic
+from barnabas.streams.topology.processor_topology import TopicsInfo
 
 
 class TopicCounts(NamedTuple):

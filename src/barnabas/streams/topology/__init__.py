@@ -11,5 +11,6 @@ Rules of the room
 4. **`describe()` prints what Kafka prints, to the letter**, which takes the order of Java's collections (`java_order`).
 
 `node_groups` finds sub-topologies, `copartitioning` what must be partitioned alike, `internal_resources_naming`
-generated names, `origins` the user's lines. Source: Kafka's InternalTopologyBuilder.
+generated names, `origins` the user's lines; `internal_topic_config` has the settings of internal topics.
+Source: Kafka's InternalTopologyBuilder.
 """

@@ -5,22 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from barnabas.streams.topology.internal_topic_config import DAY_MS, REPARTITION_CONFIG, InternalTopic, changelog_config
 from barnabas.streams.topology.internal_topology_builder import TopologyBuilder
 from barnabas.streams.topology.nodes import ProcessorNode, ProcessorTopology, SinkNode, SourceNode
 from barnabas.streams.topology.stores import StoreBuilder
 
 #: A changelog topic is named for its store.
 CHANGELOG_SUFFIX = "-changelog"
-DAY_MS = 24 * 60 * 60 * 1000
-
-
-@dataclass(frozen=True)
-class InternalTopic:
-    """A topic to be made for the application; `partitions` None: as many as its co-partitioned topics have."""
-
-    name: str
-    config: dict[str, str]
-    partitions: int | None = None
 
 
 @dataclass(frozen=True)
@@ -104,7 +95,7 @@ def _topics_of(builder: TopologyBuilder, names: Iterable[str], additional_retent
                 real = builder.real_name(topic)
                 sources.add(real)
                 if (properties := builder.internal_topics.get(topic)) is not None:
-                    repartition[real] = InternalTopic(real, dict(_REPARTITION), properties.number_of_partitions)
+                    repartition[real] = InternalTopic(real, dict(REPARTITION_CONFIG), properties.number_of_partitions)
         elif isinstance(node, SinkNode) and node.topic is not None:
             sinks.add(builder.real_name(node.topic))
         elif isinstance(node, ProcessorNode):
@@ -115,26 +106,6 @@ def _topics_of(builder: TopologyBuilder, names: Iterable[str], additional_retent
         if (changelog := changelog_topic(builder, store)) is not None
     }
     return TopicsInfo(frozenset(sinks), frozenset(sources), repartition, changelogs)
-
-
-#: Kafka's RepartitionTopicConfig: what is read is deleted by the application, nothing by time.
-_REPARTITION = {
-    "cleanup.policy": "delete",
-    "segment.bytes": "52428800",
-    "retention.ms": "-1",
-    "message.timestamp.type": "CreateTime",
-}
-
-
-def changelog_config(store: StoreBuilder, additional_retention_ms: int) -> dict[str, str]:
-    """Return the settings of a store's changelog topic, which the user's `log_config` may override."""
-    config = {"message.timestamp.type": "CreateTime", "cleanup.policy": "compact"}
-    if store.is_versioned_store:
-        config["min.compaction.lag.ms"] = str((store.history_retention_ms or 0) + additional_retention_ms)
-    elif store.is_window_store:
-        config["cleanup.policy"] = "compact,delete"
-        config["retention.ms"] = str((store.retention_ms or 0) + additional_retention_ms)
-    return config | store.log_config
 
 
 def _build(builder: TopologyBuilder, names: set[str]) -> ProcessorTopology:

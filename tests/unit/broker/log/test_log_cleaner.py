@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.broker.log.append_origin import COORDINATOR
+from barnabas.broker.log.cleanable_offsets import log_to_clean
 from barnabas.broker.log.filesystem import File
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.log.log_retention import delete_old_segments
-from barnabas.broker.log.log_to_clean import log_to_clean
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.log.offset_map import SkimpyOffsetMap
 from barnabas.broker.log.unified_log import UnifiedLog

@@ -18,6 +18,8 @@ The parts, from the bottom:
     states.py          the states, which may follow which, and the state machine; its theory of operation
     sequences.py       producer id, epoch and numbers of batches, with and without transactions; BatchNumbering,
                        what Sender and accumulator ask
+    txn_partition_entry.py
+                       one partition's numbers and batches in flight; renumbers them from 0 for a new epoch
     outcomes.py        what an answer means, as values
     requests.py        InitProducerId, AddPartitionsToTxn, ..., EndTxn: `build()` and `handle() -> Outcome`
     results.py         what a call of the application waits for
