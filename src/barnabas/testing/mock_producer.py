@@ -133,7 +133,7 @@ class MockProducer(MockTelemetry, Measured, Generic[K, V]):
         with self._lock:
             self._check_may_send("send()")
             completion = self._serialize_and_append(record, on_delivery)
-        self._settle(completion)
+        self._complete_by_default(completion)
         return completion.future
 
     def send_table(self, topic: str, table: pa.Table | pa.RecordBatch) -> TableFuture:
@@ -147,7 +147,7 @@ class MockProducer(MockTelemetry, Measured, Generic[K, V]):
             completions = [self._append(row, None, row.key, row.value) for row in rows]
         for completion in completions:
             future.add(completion.future.request_result, 0, 0)
-            self._settle(completion)
+            self._complete_by_default(completion)
         return future
 
     def _check_may_send(self, operation: str) -> None:
@@ -156,7 +156,7 @@ class MockProducer(MockTelemetry, Measured, Generic[K, V]):
         if self.transaction_initialized and not self.transaction_in_flight and not self._has_failed:
             raise IllegalStateError(f"{operation} needs a transaction: call begin_transaction() first")
 
-    def _settle(self, completion: _Completion) -> None:
+    def _complete_by_default(self, completion: _Completion) -> None:
         if self._has_failed:
             completion.complete(_fenced())
         elif self._auto_complete:

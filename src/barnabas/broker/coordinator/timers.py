@@ -72,7 +72,7 @@ class TimerQueue:
 
     def next_deadline(self) -> float:
         """Return the earliest deadline; infinity if there is no timer."""
-        self._settle()
+        self._bring_up_next()
         return self._heap[0][0] if self._heap else inf
 
     def pop_due(self, now: float) -> Action | None:
@@ -83,7 +83,7 @@ class TimerQueue:
         del self._timers[timer.key]
         return timer.action
 
-    def _settle(self) -> None:
+    def _bring_up_next(self) -> None:
         # Brings a timer that is really due next to the top of the heap.
         heap = self._heap
         while heap:

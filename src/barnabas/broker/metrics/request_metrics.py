@@ -123,7 +123,7 @@ class RequestMetrics:
             api = self._apis[name] = _Api()
         return api
 
-    def _settle(self, now: float) -> None:
+    def _count_pending(self, now: float) -> None:
         for api in self._apis.values():
             api.count_shortcuts(now)
         at_once, self._at_once = self._at_once, {}
@@ -155,7 +155,7 @@ class RequestMetrics:
 
     def collect(self, now: float) -> Iterator[Metric]:
         """Return the numbers as they are now."""
-        self._settle(now)
+        self._count_pending(now)
         requests = CounterMetricFamily(
             "kafka_network_requestmetrics_requests", "Requests received", labels=("request", "version")
         )

@@ -300,14 +300,14 @@ class SubscriptionState:
         """Go to a position that needs no confirmation."""
         state = self._state(partition)
         state.transition(FETCHING, position)
-        self._settle(partition, state)
+        self._note_fetch_state(partition, state)
 
     def seek_unvalidated(self, partition: TopicPartition, position: FetchPosition) -> None:
         """Go to a position that the leader has to confirm where epochs are known."""
         state = self._state(partition)
         state.transition(FETCHING, position)
         state.validate(position)
-        self._settle(partition, state)
+        self._note_fetch_state(partition, state)
 
     def maybe_seek_unvalidated(
         self, partition: TopicPartition, position: FetchPosition, requested: AutoOffsetResetStrategy
@@ -341,7 +341,7 @@ class SubscriptionState:
         """Have the position looked up, by `strategy` or by the one configured."""
         state = self._state(partition)
         state.transition(AWAIT_RESET, None, strategy or self._default_reset_strategy)
-        self._settle(partition, state)
+        self._note_fetch_state(partition, state)
 
     def reset_initializing_positions(self) -> None:
         """Have the positions looked up of all partitions that nothing was committed for.
@@ -397,7 +397,7 @@ class SubscriptionState:
             return False
         if state.position is not None and state.position.current_leader != leader:
             state.validate(state.position._replace(current_leader=leader))
-            self._settle(partition, state)
+            self._note_fetch_state(partition, state)
         return state.fetch_state == AWAIT_VALIDATION
 
     def maybe_complete_validation(
@@ -418,7 +418,7 @@ class SubscriptionState:
             return None
         if end.end_offset >= requested.offset:
             state.transition(FETCHING, state.position)
-            self._settle(partition, state)
+            self._note_fetch_state(partition, state)
             return None
         if not self.has_default_offset_reset_policy:
             return LogTruncation(requested, OffsetAndMetadata(end.end_offset, "", end.leader_epoch))
@@ -470,7 +470,7 @@ class SubscriptionState:
         """Look at the states of all partitions anew, after an exception that may have come between two changes."""
         for partition, state in self._assignment.items():
             state.repair()
-            self._settle(partition, state)
+            self._note_fetch_state(partition, state)
 
     # --- inner
 
@@ -483,7 +483,7 @@ class SubscriptionState:
             )
         return state
 
-    def _settle(self, partition: TopicPartition, state: TopicPartitionState) -> None:
+    def _note_fetch_state(self, partition: TopicPartition, state: TopicPartitionState) -> None:
         self._note_change(partition)
         if state.fetch_state == FETCHING:
             self._unsettled.discard(partition)

@@ -129,20 +129,20 @@ class BufferPool:
             self.line_up(waiter)
             started = self._clock()
             yield from waiter.wait(max(0.0, timeout))
-            self.settle(waiter, allocation, self._clock() - started, timeout)
+            self.end_wait(waiter, allocation, self._clock() - started, timeout)
             return allocation
         except BaseException:
             self.withdraw(waiter)
             raise
 
     def line_up(self, waiter: Waiter) -> None:
-        """Wait in line; must be followed by `settle` or `withdraw`."""
+        """Wait in line; must be followed by `end_wait` or `withdraw`."""
         with self._lock:
             self._check_open()
             self._waiters.append(waiter)
             self._grant()
 
-    def settle(self, waiter: Waiter, allocation: Allocation, waited: float, timeout: float) -> None:
+    def end_wait(self, waiter: Waiter, allocation: Allocation, waited: float, timeout: float) -> None:
         """End a wait of so many seconds: the bytes are the allocation's, or it raises as `wait_allocate` does."""
         now = self._clock()
         with self._lock:

@@ -116,7 +116,7 @@ class TransactionCalls:
         with self._metrics.times.spent(TXN_OPERATIONS[result.operation]):
             yield from self._waits.wait_for_transaction(result, seconds)
         self._core.parts.exit.raise_noted()
-        result.settle(seconds)
+        result.end_wait(seconds)
 
 
 def leave_transaction(

@@ -272,7 +272,9 @@ class KafkaStreams(Measured):
             policies = starting_offsets.reset_policies(self._plan.subtopologies.values(), default)
             if not (Path(self._checkpoint) / "offsets").exists():
                 decided = partial(starting_offsets.decided_offsets, application.place)
-                starting_offsets.settle(admin, self._config.application_id, counts.partitions, policies, decided)
+                starting_offsets.commit_missing(
+                    admin, self._config.application_id, counts.partitions, policies, decided
+                )
         return application
 
     def _hear(self, task: str, said: TaskMeasures | RestoreEvent) -> None:

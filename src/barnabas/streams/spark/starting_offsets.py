@@ -43,7 +43,7 @@ def reset_policies(subtopologies: Iterable[ProcessorTopology], default: str) -> 
     return found
 
 
-def settle(
+def commit_missing(
     admin: AdminClient,
     group: str,
     counts: Mapping[str, int],

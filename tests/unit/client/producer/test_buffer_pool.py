@@ -165,9 +165,9 @@ def test_who_does_not_block_lines_up_and_is_woken_when_all_bytes_are_granted() -
 
     held[0].release()
     assert (first.woken, second.woken) == (True, False)
-    pool.settle(first, held[0], 0.0, 1.0)
+    pool.end_wait(first, held[0], 0.0, 1.0)
     with pytest.raises(BufferExhaustedError):
-        pool.settle(second, Allocation(pool), 1.0, 1.0)
+        pool.end_wait(second, Allocation(pool), 1.0, 1.0)
 
     assert (pool.available_memory, pool.queued) == (0, 0)
 
@@ -183,7 +183,7 @@ def test_who_leaves_the_line_gives_back_what_was_set_aside_for_the_next_one() ->
 
     assert second.woken
     served = Allocation(pool)
-    pool.settle(second, served, 0.0, 1.0)
+    pool.end_wait(second, served, 0.0, 1.0)
     assert (pool.available_memory, held.size, served.size) == (0, 90, 10)
 
 

@@ -110,7 +110,7 @@ def settled(cluster: Cluster, policy: str = "latest", **decided: Any) -> Any:
     counts = {"in": 1, BETWEEN.topic: 1}
     policies = {"in": policy, BETWEEN.topic: "earliest"}
     ends = lambda query: decided.get(query, {})  # noqa: E731
-    return starting_offsets.settle(cluster, "app", counts, policies, ends)  # type: ignore[arg-type]
+    return starting_offsets.commit_missing(cluster, "app", counts, policies, ends)  # type: ignore[arg-type]
 
 
 def test_a_partition_without_an_offset_begins_where_the_policy_says() -> None:

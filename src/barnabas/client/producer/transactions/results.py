@@ -36,9 +36,9 @@ class TransactionalRequestResult:
     def wait(self, timeout: float) -> None:
         """Wait for the result; raises its error, or `KafkaTimeoutError` after `timeout` seconds."""
         self._event.wait(min(timeout, threading.TIMEOUT_MAX))
-        self.settle(timeout)
+        self.end_wait(timeout)
 
-    def settle(self, timeout: float) -> None:
+    def end_wait(self, timeout: float) -> None:
         """End a wait of `timeout` seconds: raises as `wait` does, and returns when the operation has succeeded."""
         if not self._event.is_set():
             raise KafkaTimeoutError(
