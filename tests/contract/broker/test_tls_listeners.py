@@ -148,6 +148,28 @@ class TestHandshakesThatAreNone:
             assert ask(client_of(broker.servers["TLS"], certificates)) == 1
             assert time.monotonic() - started < 10
 
+    def test_500_whole_hellos_at_once_hold_nobody_up(self, broker: SecuredBroker, certificates: Certificates) -> None:
+        incoming, hello = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = ssl.create_default_context().wrap_bio(incoming, hello, server_hostname="localhost")
+        with contextlib.suppress(ssl.SSLWantReadError):
+            client.do_handshake()
+        whole = hello.read()
+        with contextlib.ExitStack() as stack:
+            crowd = [stack.enter_context(self.connect(broker)) for _ in range(500)]
+            for one in crowd:
+                one.sendall(whole)
+            started = time.monotonic()
+            for listener in ("PLAINTEXT", "TLS"):
+                settings = client_of(broker.servers[listener], certificates)
+                settings["security.protocol"] = "SSL" if listener == "TLS" else "PLAINTEXT"
+                if listener == "PLAINTEXT":
+                    del settings["ssl.truststore.location"]
+                assert ask(settings) == 1
+            assert time.monotonic() - started < 10
+            # Each was computed and answered: a ServerHello, not an end.
+            crowd[-1].settimeout(PATIENCE)
+            assert crowd[-1].recv(1) == b"\x16"
+
     def test_large_ones_are_ended(self, broker: SecuredBroker) -> None:
         # Records of a handshake whose message is said to have 16 MB.
         record = b"\x16\x03\x01\x40\x00" + b"\x01\xff\xff\xff" + bytes(0x4000 - 4)
