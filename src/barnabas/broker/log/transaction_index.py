@@ -79,7 +79,8 @@ class TransactionIndex:
         for txn in self.transactions:
             if txn.last_offset >= fetch_offset and txn.first_offset < upper_bound_offset:
                 found.append(txn)
-            if txn.last_stable_offset >= upper_bound_offset:
+            # A follower that took the marker and a later transaction in one Fetch noted where that begins.
+            if min(txn.last_stable_offset, txn.last_offset + 1) >= upper_bound_offset:
                 return found, True
         return found, False
 

@@ -388,3 +388,19 @@ def test_a_recovery_point_beyond_the_end_never_outlives_a_truncation(disk: Memor
 
     assert disk.read("/data/recovery-point-offset-checkpoint") == b"0\n1\nt 0 1\n"
     assert disk.read("/data/replication-offset-checkpoint") == b"0\n1\nt 0 1\n"
+
+
+def test_a_transaction_that_came_with_the_marker_of_the_one_before_is_told_when_it_is_aborted(
+    disk: MemoryFileSystem,
+) -> None:
+    log = new_log(disk, index_interval_bytes=1)
+    together = [batch(0, producer=1, sequence=0), marker(1, 1), batch(2, producer=1, sequence=1)]
+    follow(log, *together, batch(3, producer=2, sequence=0))
+    follow(log, marker(4, 1))
+    follow(log, batch(5))
+    log.update_high_watermark(6)
+
+    found = log.read(2, 1 << 20, isolation=IsolationLevel.READ_COMMITTED)
+
+    assert [one.base_offset for one in read_batches(found.records)] == [2]
+    assert [(txn.producer_id, txn.first_offset) for txn in found.aborted_transactions or ()] == [(1, 2)]
