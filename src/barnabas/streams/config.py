@@ -149,11 +149,16 @@ _SERDES = {
     "void": Serdes.void,
 }
 
+#: Settings of Kafka's that would change what a topology does, and are not built: to pass over them is worse.
+_REFUSED = {
+    "processor.wrapper.class": "processors are not wrapped (KIP-1112); wrap their suppliers where you add them",
+}
+
 
 class StreamsConfig:
     """Settings, checked. `values` has all of them, also those that were not given.
 
-    Raises `ConfigError` for a missing application.id and for values that cannot be.
+    Raises `ConfigError` for a missing application.id, for values that cannot be, and for settings that are not built.
     """
 
     def __init__(self, given: Mapping[str, Any]) -> None:
@@ -225,6 +230,8 @@ def _known(found: Any, name: str, given: str) -> Any:
 
 def _checked(name: str, value: Any) -> Any:
     setting = SETTINGS.get(name)
+    if value is not None and name in _REFUSED:
+        raise ConfigError(f"Invalid value {value} for configuration {name}: {_REFUSED[name]}")
     if setting is None or value is None:
         return value
     parsed = _parsed(name, value, setting.type)

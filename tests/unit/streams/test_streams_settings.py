@@ -77,3 +77,9 @@ def test_changelogs_of_windows_keep_records_longer_than_their_stores(additional:
     [changelog] = info.state_changelog_topics.values()
 
     assert changelog.config["retention.ms"] == str(90_000 + additional)
+
+
+def test_a_wrapper_of_processors_is_refused_not_passed_over():
+    with pytest.raises(ConfigError, match=r"my.Wrapper for configuration processor.wrapper.class: .*KIP-1112"):
+        StreamsConfig({"application.id": "a", "processor.wrapper.class": "my.Wrapper"})
+    StreamsConfig({"application.id": "a", "processor.wrapper.class": None})
