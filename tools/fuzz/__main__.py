@@ -36,6 +36,8 @@ def main() -> int:
     about = "\n".join(f"{name:14}{text}" for name, (_, text) in TARGETS.items())
     parser.add_argument("target", nargs="?", choices=TARGETS, metavar="TARGET", help=f"all by default\n{about}")
     parser.add_argument("--seconds", type=int, default=60, help="for each target (60)")
+    parser.add_argument("--runs", type=int, help="for each target, in place of a time")
+    parser.add_argument("--seed", type=int, default=0, help="of the changes that are tried (another each time)")
     parser.add_argument("--keep", action="store_true", help="put what covers more into the corpus, and only that")
     parser.add_argument("--seeds", action="store_true", help="begin with what is made from the byte vectors, too")
     parser.add_argument("--replay", metavar="FOLDER", type=Path, help=argparse.SUPPRESS)
@@ -80,12 +82,13 @@ def _search(name: str, options: argparse.Namespace) -> bool:
             from tools.fuzz import target
 
             inputs += target(name).seeds()
-        is_short = options.seconds < _SHORT
+        is_short = options.runs is not None or options.seconds < _SHORT
         if is_short:
             inputs = inputs[:: len(inputs) // _FEW + 1]
         write_files(inputs, begin)
         limits = [f"-timeout={_TIMEOUT}", f"-rss_limit_mb={_MEMORY}", f"-artifact_prefix={FINDINGS}/{name}-"]
-        searching = [f"-max_total_time={options.seconds}", "-max_len=4096", "-verbosity=0", *limits]
+        length = f"-max_total_time={options.seconds}" if options.runs is None else f"-runs={options.runs}"
+        searching = [length, f"-seed={options.seed}", "-max_len=4096", "-verbosity=0", *limits]
         good = _engine(name, [*searching, str(found), str(begin)])
         good &= _compiled(name, found) and (is_short or _compiled(name, begin))
         if options.keep and good:

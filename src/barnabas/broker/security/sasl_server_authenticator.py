@@ -213,7 +213,8 @@ class SaslServerAuthenticator:
             self._fail(connection, why, None)
             return
         refusal = response(error_code=IllegalSaslStateError.code)
-        version = 0 if header.request_api_key == _API_VERSIONS else min(header.request_api_version, 1)
+        # Who asks for a version that the message does not have could not read any answer.
+        version = 1 if header.request_api_key != _API_VERSIONS and header.request_api_version > 0 else 0
         self._fail(connection, why, lambda: connection.put(encode_response(refusal, version, header.correlation_id)))
 
     def _fail(self, connection: ClientConnection, reason: str, tell: Callable[[], None] | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import struct
 import time
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,21 @@ def say(client: CoreClient, token: bytes, delay: float = 0.1) -> Any:
 def log_in(client: CoreClient, user: str = "alice", password: str = "secret") -> Any:
     assert handshake(client) == 0
     return say(client, f"\0{user}\0{password}".encode())
+
+
+def bring_to(client: CoreClient, state: str) -> None:
+    """Let a connection log in as far as the name of the state says."""
+    if state == "versions":
+        client.request(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3)
+    elif state == "handshake":
+        handshake(client)
+    elif state == "failure":
+        log_in(client, password="wrong")
+    elif state in ("login", "renewal"):
+        log_in(client)
+    if state == "renewal":
+        client.broker.advance(30)
+        handshake(client)
 
 
 def is_served(client: CoreClient) -> bool:
@@ -154,6 +170,20 @@ class TestOrder:
         broker.advance(0.1)
         assert client.responses[-1].error_code == ILLEGAL_STATE  # type: ignore[attr-defined]
         assert client.closed
+
+    @pytest.mark.parametrize("version", [-32768, -1, 0, 1, 2, 3, 4, 32767])
+    @pytest.mark.parametrize("before", ["nothing", "versions", "handshake", "failure", "login", "renewal"])
+    def test_a_version_that_does_not_exist_ends_the_connection_at_most(self, before: str, version: int) -> None:
+        broker = broker_with(listener__name__sasl__plain__connections__max__reauth__ms="60000")
+        for key in (-1, 0, 3, 17, 18, 36, 999):
+            client = broker.connect("SASL")
+            bring_to(client, before)
+            client.transport.write = lambda buffers: None
+            body = struct.pack(">hhihh", key, version, 1, -1, 0)
+            client.send_bytes(len(body).to_bytes(4, "big") + body)
+            broker.advance(1)
+        assert not [warning for warning in broker.warnings if "please report this" in warning]
+        assert is_served(broker.connect())
 
     def test_an_unknown_mechanism_is_answered_with_those_there_are(self, broker: CoreBroker) -> None:
         client = broker.connect("SASL")
