@@ -1,7 +1,8 @@
 """What an attacker may try, and what comes of it: nothing gets in, crashes, blocks or fills anything.
 
-Logins are attacked in `test_logging_in`, handshakes in `tests/contract/broker/test_tls_listeners`, keys of tokens in
-`test_jwks`, and by bytes of all kinds in `tools/fuzz/logins`.
+Logins are attacked in `test_logging_in` and `test_oauth_bearer_tokens`, handshakes in
+`tests/contract/broker/test_tls_listeners`, keys of tokens in `test_jwks`; bytes of all kinds come from
+`tools/fuzz/logins`.
 """
 
 from __future__ import annotations
@@ -46,9 +47,8 @@ from barnabas.protocol.messages.init_producer_id_request import InitProducerIdRe
 from barnabas.protocol.messages.metadata_request import MetadataRequest
 from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from barnabas.records import compression
-from tests.support.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
-from tests.unit.broker.security.test_logging_in import (
-    START_MS,
+from tests.support.core_broker import START_MS, CoreBroker, CoreClient, batch, create, fetch, produce
+from tests.support.sasl_conversation import (
     Scram,
     add_user,
     bearer,

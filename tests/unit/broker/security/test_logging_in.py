@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import random
 import struct
-import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,15 +12,11 @@ from barnabas.broker.config import BrokerConfig
 from barnabas.broker.security.jwks import JwksEndpoints
 from barnabas.broker.security.sasl_listener import SaslListener
 from barnabas.errors import ConfigError
-from barnabas.network.security import scram
-from barnabas.network.security.oauth_bearer_token import unsecured_jwt
-from barnabas.network.security.scram_sasl_client import ScramSaslClient
 from barnabas.protocol.framing import encode_request
 from barnabas.protocol.message import Message
 from barnabas.protocol.messages.alter_user_scram_credentials_request import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
-    ScramCredentialUpsertion,
 )
 from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
 from barnabas.protocol.messages.describe_user_scram_credentials_request import (
@@ -33,70 +26,29 @@ from barnabas.protocol.messages.describe_user_scram_credentials_request import (
 from barnabas.protocol.messages.metadata_request import MetadataRequest
 from barnabas.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from barnabas.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
-from tests.support import token_endpoint
-from tests.support.core_broker import START_MS, CoreBroker, CoreClient
+from tests.support.core_broker import CoreBroker
+from tests.support.sasl_conversation import (
+    FAILED,
+    ILLEGAL_STATE,
+    PLAIN,
+    SETTINGS,
+    Scram,
+    add_user,
+    bring_to,
+    broker_with,
+    handshake,
+    is_served,
+    log_in,
+    say,
+)
 
-PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret" user_bob="other";'
-OAUTH = 'OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";'
-FAILED, ILLEGAL_STATE, UNSUPPORTED_MECHANISM = 58, 34, 33
+UNSUPPORTED_MECHANISM = 33
 UNACCEPTABLE, NOT_FOUND, DUPLICATE = 93, 91, 92
-SETTINGS = {
-    "listeners": "PLAINTEXT://127.0.0.1:0,SASL://127.0.0.1:0",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT",
-    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
-    "listener.name.sasl.plain.sasl.jaas.config": PLAIN,
-    "listener.name.sasl.oauthbearer.sasl.jaas.config": OAUTH,
-}
-
-
-def broker_with(**more: Any) -> CoreBroker:
-    broker = CoreBroker({**SETTINGS, **{name.replace("__", "."): value for name, value in more.items()}})
-    broker.state.advertised["SASL"] = ("127.0.0.1", 9093)
-    return broker
 
 
 @pytest.fixture
 def broker() -> CoreBroker:
     return broker_with()
-
-
-def handshake(client: CoreClient, mechanism: str = "PLAIN", version: int = 1) -> int:
-    code: int = client.request(SaslHandshakeRequest(mechanism=mechanism), version).error_code
-    return code
-
-
-def say(client: CoreClient, token: bytes, delay: float = 0.1) -> Any:
-    """Authenticate; a refusal comes after the delay."""
-    answer = client.request(SaslAuthenticateRequest(auth_bytes=token), 2)
-    if answer is None and not client.closed:
-        client.broker.advance(delay)
-        return client.responses[-1] if client.responses else None
-    return answer
-
-
-def log_in(client: CoreClient, user: str = "alice", password: str = "secret") -> Any:
-    assert handshake(client) == 0
-    return say(client, f"\0{user}\0{password}".encode())
-
-
-def bring_to(client: CoreClient, state: str) -> None:
-    """Let a connection log in as far as the name of the state says."""
-    if state == "versions":
-        client.request(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3)
-    elif state == "handshake":
-        handshake(client)
-    elif state == "failure":
-        log_in(client, password="wrong")
-    elif state in ("login", "renewal"):
-        log_in(client)
-    if state == "renewal":
-        client.broker.advance(30)
-        handshake(client)
-
-
-def is_served(client: CoreClient) -> bool:
-    answer = client.request(MetadataRequest(topics=[]), 12)
-    return answer is not None and hasattr(answer, "brokers")
 
 
 def logins(broker: CoreBroker) -> dict[tuple[str, str, str], int]:
@@ -270,32 +222,6 @@ class TestPlain:
         assert not client.closed
 
 
-def add_user(broker: CoreBroker, name: str, password: str, mechanism: int = 1, iterations: int = 4096) -> int:
-    kind, salt = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}[mechanism], b"a salt"
-    salted = scram.salted_password(kind, password.encode(), salt, iterations)
-    one = ScramCredentialUpsertion(name, mechanism, iterations, salt, salted)
-    answer = broker.connect().request(AlterUserScramCredentialsRequest(upsertions=[one]), 0)
-    code: int = answer.results[0].error_code
-    return code
-
-
-class Scram:
-    """A client of SCRAM, whose messages may be changed on their way."""
-
-    def __init__(self, broker: CoreBroker, user: str, password: str, mechanism: str = "SCRAM-SHA-256"):
-        self.client = broker.connect("SASL")
-        self.exchange = ScramSaslClient(mechanism, user, password, "nonce-of-the-client")
-        assert handshake(self.client, mechanism) == 0
-
-    def run(self, first: Any = lambda text: text, final: Any = lambda text: text) -> Any:
-        challenge = say(self.client, first(self.exchange.initial_response()))
-        if challenge.error_code:
-            return challenge
-        work = self.exchange.evaluate_challenge(challenge.auth_bytes)
-        assert work is not None
-        return say(self.client, final(work.run()))
-
-
 class TestScram:
     @pytest.mark.parametrize(("number", "mechanism"), [(1, "SCRAM-SHA-256"), (2, "SCRAM-SHA-512")])
     @pytest.mark.parametrize("name", ["carol", "a=b,c", "zoë"])
@@ -436,136 +362,6 @@ class TestSessions:
         log_in(client)
         assert log_in(client).error_code == 0
         assert handshake(client) == ILLEGAL_STATE
-
-
-def bearer(token: str) -> bytes:
-    return b"n,,\x01auth=Bearer " + token.encode() + b"\x01\x01"
-
-
-class TestTokens:
-    NOW = START_MS // 1000
-
-    @pytest.mark.parametrize(
-        ("claims", "allowed"),
-        [
-            ({"sub": "dora", "exp": NOW + 60}, True),
-            ({"sub": "dora", "exp": NOW - 29}, True),
-            ({"sub": "dora", "exp": NOW - 31}, False),
-            ({"sub": "dora", "exp": NOW + 60, "nbf": NOW + 31}, False),
-            ({"sub": "dora", "exp": NOW + 60, "iat": NOW + 31}, False),
-            ({"sub": "dora"}, False),
-            ({"exp": NOW + 60}, False),
-            ({"sub": " ", "exp": NOW + 60}, False),
-            ({"sub": 7, "exp": NOW + 60}, False),
-            ({"sub": "dora", "exp": "soon"}, False),
-        ],
-    )
-    def test_claims_of_unsigned_ones(self, broker: CoreBroker, claims: dict[str, Any], allowed: bool) -> None:
-        client = broker.connect("SASL")
-        handshake(client, "OAUTHBEARER")
-        answer = say(client, bearer(unsecured_jwt(claims)))
-        assert (answer.auth_bytes == b"") == allowed
-        if not allowed:
-            assert answer.auth_bytes == b'{"status":"invalid_token"}'
-            assert say(client, b"\x01").error_code == FAILED
-        else:
-            assert client.connection.info.principal == "User:dora"
-            assert answer.session_lifetime_ms == max(1, (claims["exp"] - self.NOW) * 1000)
-
-    @pytest.mark.parametrize("skew", [0, 100])
-    def test_the_clock_skew_is_the_listeners(self, skew: int) -> None:
-        broker = broker_with(sasl__oauthbearer__clock__skew__seconds=skew)
-        client = broker.connect("SASL")
-        handshake(client, "OAUTHBEARER")
-        answer = say(client, bearer(unsecured_jwt({"sub": "dora", "exp": self.NOW - 50})))
-        assert (answer.auth_bytes == b"") == (skew == 100)
-
-    @pytest.mark.parametrize(
-        "message",
-        [
-            b"n,,\x01auth=Basic abc\x01\x01",
-            b"n,,\x01auth=Bearer a b\x01\x01",
-            b"n,,\x01auth=Bearer abc\x01auth=x\x01\x01",
-            b"",
-            b"n,a=other,\x01auth=Bearer %s\x01\x01" % unsecured_jwt({"sub": "dora", "exp": NOW + 60}).encode(),
-        ],
-    )
-    def test_messages_that_are_none(self, broker: CoreBroker, message: bytes) -> None:
-        client = broker.connect("SASL")
-        handshake(client, "OAUTHBEARER")
-        assert say(client, message).error_code == FAILED
-
-
-class TestSignedTokens:
-    KEY = token_endpoint.rsa_key()
-
-    def broker(self, folder: Path, **more: Any) -> CoreBroker:
-        jwks = folder / "jwks.json"
-        jwks.write_text(json.dumps(token_endpoint.TokenEndpoint(self.KEY, {}).jwks))
-        settings = {
-            "sasl__oauthbearer__jwks__endpoint__url": jwks.as_uri(),
-            "sasl__oauthbearer__expected__audience": token_endpoint.AUDIENCE,
-            "sasl__oauthbearer__expected__issuer": token_endpoint.ISSUER,
-        }
-        return broker_with(**{**settings, **more})
-
-    def answer(self, broker: CoreBroker, token: str) -> bytes:
-        client = broker.connect("SASL")
-        # The virtual clock is years behind that of the endpoint.
-        broker.now = 100.0 + time.time() - START_MS / 1000
-        handshake(client, "OAUTHBEARER")
-        answer = say(client, bearer(token))
-        self.principal = client.connection.info.principal
-        found: bytes = answer.auth_bytes
-        return found
-
-    def token(self, key: Any = None, **claims: Any) -> str:
-        return token_endpoint.TokenEndpoint(key or self.KEY, {}).token("dora", **claims)
-
-    def test_one_of_the_issuer_for_this_audience(self, tmp_path: Path) -> None:
-        assert self.answer(self.broker(tmp_path), self.token()) == b""
-        assert self.principal == "User:dora"
-
-    def test_the_claim_with_the_name_is_the_listeners(self, tmp_path: Path) -> None:
-        broker = self.broker(tmp_path, sasl__oauthbearer__sub__claim__name="client")
-        assert self.answer(broker, self.token(client="bot")) == b""
-        assert self.principal == "User:bot"
-
-    @pytest.mark.parametrize("claims", [{"aud": "x"}, {"iss": "x"}, {"exp": 1}, {"aud": None}, {"sub": None}])
-    def test_one_for_others_is_refused(self, tmp_path: Path, claims: dict[str, Any]) -> None:
-        assert self.answer(self.broker(tmp_path), self.token(**claims)) != b""
-
-    def test_audience_and_issuer_are_asked_for_where_they_are_set(self, tmp_path: Path) -> None:
-        broker = self.broker(tmp_path, sasl__oauthbearer__expected__audience="")
-        assert self.answer(broker, self.token(aud="x")) == b""
-        broker = self.broker(tmp_path, sasl__oauthbearer__expected__issuer=None)
-        assert self.answer(broker, self.token(iss="x")) == b""
-
-    def test_signatures_that_prove_nothing(self, tmp_path: Path) -> None:
-        import jwt
-
-        broker = self.broker(tmp_path)
-        claims = jwt.decode(self.token(), options={"verify_signature": False})
-        header, body, signature = self.token().split(".")
-        for token in (
-            self.token(token_endpoint.rsa_key()),
-            unsecured_jwt(claims),
-            jwt.encode(claims, "a secret that both sides have" * 3, "HS256", {"kid": token_endpoint.KEY_ID}),
-            jwt.encode(claims, self.KEY, "RS256", {"kid": "unknown"}),
-            f"{header}.{body}.",
-            f"{header}.{unsecured_jwt({**claims, 'sub': 'admin'}).split('.')[1]}.{signature}",
-            f"{header}.{body}.{signature[:-8]}",
-            "a.b.c",
-            "[" * 60_000,
-        ):
-            client_answer = self.answer(broker, token.replace("[", "A"))
-            assert client_answer != b"", token[:100]
-
-    def test_a_replaced_file_of_keys_is_read(self, tmp_path: Path) -> None:
-        broker, key = self.broker(tmp_path), token_endpoint.rsa_key()
-        assert self.answer(broker, self.token(key)) != b""
-        (tmp_path / "jwks.json").write_text(json.dumps(token_endpoint.TokenEndpoint(key, {}).jwks) + " ")
-        assert self.answer(broker, self.token(key)) == b""
 
 
 @pytest.mark.parametrize(

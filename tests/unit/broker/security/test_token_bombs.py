@@ -11,9 +11,9 @@ import jwt
 import pytest
 
 from tests.support import token_endpoint
-from tests.unit.broker.security import test_logging_in
+from tests.unit.broker.security import test_oauth_bearer_tokens
 
-LOGINS = test_logging_in.TestSignedTokens()
+LOGINS = test_oauth_bearer_tokens.TestSignedTokens()
 
 
 def signed(payload: str) -> str:

@@ -10,8 +10,8 @@ from barnabas.protocol.kinds import AclOperation as Op
 from barnabas.protocol.kinds import ResourceType
 from barnabas.protocol.messages.heartbeat_request import HeartbeatRequest
 from barnabas.protocol.messages.metadata_request import MetadataRequest
+from tests.support.sasl_conversation import Scram, add_user, broker_with, log_in
 from tests.unit.broker.security.test_attacks import GROUP_DENIED, Guarded
-from tests.unit.broker.security.test_logging_in import Scram, add_user, broker_with, log_in
 
 
 def test_beside_a_login_the_certificate_of_somebody_else_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
