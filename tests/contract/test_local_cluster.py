@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer, TopicPartition
+from barnabas.admin import ConfigResource
 from barnabas.cli.main import main
 from barnabas.errors import ConfigError, IllegalStateError
 from tests.contract.waiting import eventually
@@ -66,6 +67,77 @@ def test_nothing_is_lost_when_one_of_three_brokers_is_killed_and_comes_back(caps
         broker.stop()
         broker.start()
         assert _values(broker, "news", 3) == [b"before", b"while it is away", b"after"]
+
+
+def test_partitions_are_moved_throttled_cancelled_and_led_by_the_preferred_replica(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with Broker(brokers=3, config=_FEW) as broker:
+
+        def topic(*arguments: str, code: int = 0) -> tuple[str, str]:
+            capsys.readouterr()
+            said = main(["topic", *arguments, "-b", broker.bootstrap_servers])
+            found = capsys.readouterr()
+            assert said == code, found
+            return found.out, found.err
+
+        settings: dict[str, Any] = {"bootstrap.servers": broker.bootstrap_servers, **_SOON}
+        plan, way_back = tmp_path / "plan.json", tmp_path / "way-back.json"
+        with AdminClient(settings) as admin, Producer({**settings, "acks": "all"}) as producer:
+            placed = {0: [1, 2], 1: [1, 2]}
+            admin.create_topics([NewTopic("news", replica_assignments=placed, configs={"min.insync.replicas": "1"})])
+            for _ in range(10):
+                producer.send("news", bytes(100_000), partition=0).result(30)
+            assert not _is_throttled(admin)
+
+            # Slow enough to be looked at, and to be cancelled.
+            out, err = topic("reassign", "execute", "news:0", "--to", "2,3", "--throttle", "1000")
+            way_back.write_text(out)
+            assert json.loads(out)["partitions"] == [{"topic": "news", "partition": 0, "replicas": [1, 2]}]
+            assert "1 of 1 partitions are moved, 1 replicas copied" in err
+            eventually(lambda: _is_throttled(admin))
+            (row,) = json.loads(topic("reassign", "status", "-o", "json")[0])
+            assert (row["partition"], row["state"], row["adding"], row["removing"]) == (0, "moving", [3], [1])
+            assert "news:0 is being moved" in topic("reassign", "execute", "news:1", "--to", "3", code=2)[1]
+            assert "the throttle is removed" in topic("reassign", "cancel", "news")[1]
+            eventually(lambda: not _is_throttled(admin))
+            eventually(lambda: _sets(_replicas(admin)) == _sets(placed))
+            assert "nothing is being moved" in topic("reassign", "status")[1]
+
+            plan.write_text(topic("reassign", "plan", "news", "--to", "2,3", "-r", "1")[0])
+            assert _sets(_replicas(admin)) == _sets(placed)
+            topic("reassign", "status", "--file", str(plan), code=1)
+            topic("reassign", "execute", "--file", str(plan), "--throttle", "100000000")
+            eventually(lambda: not admin.list_partition_reassignments(), 60)
+            assert sorted(_replicas(admin).values()) == [[2], [3]]
+            out, err = topic("reassign", "status", "--file", str(plan))
+            assert out.count("done") == 2
+            assert "the throttle is removed" in err
+            eventually(lambda: not _is_throttled(admin))
+
+            topic("reassign", "execute", "--file", str(way_back))
+            eventually(lambda: not admin.list_partition_reassignments(), 60)
+            assert _replicas(admin)[0] == [1, 2]
+            topic("elect", "news")
+            eventually(lambda: admin.describe_topics(["news"])["news"].partitions[0].leader.id == 1)  # type: ignore[union-attr]
+            assert "the cluster has no broker 9" in topic("reassign", "plan", "news", "--to", "9", code=2)[1]
+        assert len(_values(broker, "news", 10)) == 10
+
+
+def _replicas(admin: AdminClient) -> dict[int, list[int]]:
+    found = admin.describe_topics(["news"])["news"].partitions
+    return {partition.partition: [node.id for node in partition.replicas] for partition in found}
+
+
+def _sets(replicas: dict[int, list[int]]) -> dict[int, set[int]]:
+    """Without the order, in which Apache Kafka's cancelling leaves other replicas first."""
+    return {partition: set(ids) for partition, ids in replicas.items()}
+
+
+def _is_throttled(admin: AdminClient) -> bool:
+    """Whether the topic names replicas whose copies are throttled."""
+    (entries,) = admin.describe_configs([ConfigResource.topic("news")]).values()
+    return any(bool(entry.value) for name, entry in entries.items() if ".throttled." in name)
 
 
 def test_a_number_is_for_a_node_that_there_is() -> None:

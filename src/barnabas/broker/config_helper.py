@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from barnabas.broker.dynamic_broker_config import DYNAMIC
+from barnabas.broker.dynamic_broker_config import DYNAMIC, QUOTAS
 from barnabas.broker.group_config import GROUP_SETTINGS
 from barnabas.broker.topic_admin import text_of
 from barnabas.config.config_def import OUR_SETTINGS, ConfigKey, definitions
@@ -69,8 +69,8 @@ def topic_entry(config: BrokerConfig, topic: TopicMetadata, name: str) -> Config
 
 def broker_entries(config: BrokerConfig) -> list[ConfigInfo]:
     """All settings of a broker, by name."""
-    own = {setting["name"] for setting in OUR_SETTINGS["broker"]}
-    return [_broker_entry(config, name) for name in sorted({*definitions("broker").keys, *config.dynamic} - own)]
+    own, stored = {setting["name"] for setting in OUR_SETTINGS["broker"]}, (*config.dynamic, *config.dynamic_default)
+    return [_broker_entry(config, name) for name in sorted({*definitions("broker").keys, *stored} - own)]
 
 
 def broker_default_entries(config: BrokerConfig, stored: Mapping[str, str]) -> list[ConfigInfo]:
@@ -182,6 +182,8 @@ def _topic_entry(config: BrokerConfig, topic: TopicMetadata, key: ConfigKey, def
 
 def _broker_entry(config: BrokerConfig, name: str) -> ConfigInfo:
     key = definitions("broker").keys.get(name)
+    if name in QUOTAS:
+        return _quota_entry(config, name)
     if key is None:
         # Kafka keeps settings that it does not know, for plugins that might, and shows none of their values.
         source = (
@@ -194,3 +196,14 @@ def _broker_entry(config: BrokerConfig, name: str) -> ConfigInfo:
     read_only = name not in DYNAMIC
     documentation = documentation_of(key, "brokerconfig")
     return ConfigInfo(name, value, source, _TYPES[key.type], key.is_secret, read_only, tuple(synonyms), documentation)
+
+
+def _quota_entry(config: BrokerConfig, name: str) -> ConfigInfo:
+    """Return a setting that cannot stand in a file; Kafka calls it read-only, and lets it change."""
+    stored = (
+        (config.dynamic, ConfigSource.DYNAMIC_BROKER_CONFIG),
+        (config.dynamic_default, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+    )
+    synonyms = tuple(Synonym(name, values[name], source) for values, source in stored if name in values)
+    value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (None, ConfigSource.DEFAULT_CONFIG)
+    return ConfigInfo(name, value, source, _TYPES[QUOTAS[name].type], False, True, synonyms)

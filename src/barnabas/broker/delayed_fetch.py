@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
@@ -32,7 +33,8 @@ class FetchLimits(NamedTuple):
     """How much a Fetch wants: at least `min_bytes` in all, at most `max_bytes`; `isolation` as in the log's read.
 
     `replica` is the follower that asks, None for a consumer. One of an old version may read from the leader only; one
-    with a rack is sent where `selector` says. `exceeded` is the quota of throttled followers, if it is used up.
+    with a rack is sent where `selector` says. `quota` is that of throttled followers, if there is one, and
+    `allowance` how many bytes it leaves them now.
     """
 
     min_bytes: int
@@ -41,7 +43,8 @@ class FetchLimits(NamedTuple):
     replica: FetchingReplica | None = None
     only_leader: bool = False
     selector: RackAwareReplicaSelector | None = None
-    exceeded: ReplicationQuota | None = None
+    quota: ReplicationQuota | None = None
+    allowance: float = inf
 
 
 class Fetched:
@@ -71,6 +74,7 @@ def read_targets(
     """
     fetched = Fetched()
     left = min(limits.max_bytes, room)
+    allowance = None if limits.quota is None else _Allowance(limits)
     for target in targets:
         try:
             if only_cached and left > 0:
@@ -79,7 +83,7 @@ def read_targets(
                     fetched.cold += cold
                     left = max(0, left - sum(one.size for one in cold))
                     continue
-            read = _read(manager, target, left, limits, min_one_message=fetched.size == 0)
+            read = _read(manager, target, left, limits, allowance, min_one_message=fetched.size == 0)
         except errors.KafkaError as problem:
             read = PartitionRead(target, problem.code, -1, -1, -1, NO_RECORDS, 0, None, None)
         size = len(read.records)
@@ -101,8 +105,35 @@ def _lags(read: PartitionRead, limits: FetchLimits) -> bool:
     return limits.replica is not None and 0 <= target.high_watermark < min(read.high_watermark, target.offset)
 
 
+class _Allowance:
+    """What throttled replicas may still get of one round of reading; the last batch may be more than that."""
+
+    __slots__ = ("_left", "_limits")
+
+    def __init__(self, limits: FetchLimits) -> None:
+        self._limits = limits
+        self._left = limits.allowance
+
+    def of(self, partition: Partition) -> float:
+        """Return how many bytes of a partition may be read: infinite unless it is throttled."""
+        quota, replica = self._limits.quota, self._limits.replica
+        if quota is None or replica is None or not is_throttled(partition, replica.broker_id, quota):
+            return inf
+        return self._left
+
+    def used(self, size: int) -> None:
+        """Count what was read of a throttled partition."""
+        self._left -= size
+
+
 def _read(
-    manager: ReplicaManager, target: FetchTarget, left: int, limits: FetchLimits, *, min_one_message: bool
+    manager: ReplicaManager,
+    target: FetchTarget,
+    left: int,
+    limits: FetchLimits,
+    allowance: _Allowance | None,
+    *,
+    min_one_message: bool,
 ) -> PartitionRead:
     partition = _partition_of(manager, target)
     if target.leader_epoch != -1:
@@ -122,15 +153,17 @@ def _read(
         if preferred != LEADER:
             return _redirected(partition, target, preferred)
     # At the end of the log there is nothing to read, which is what most polls of most partitions find.
-    if limits.exceeded is not None and limits.replica is not None:
-        held_back = is_throttled(partition, limits.replica.broker_id, limits.exceeded)
-    else:
-        held_back = False
-    if not held_back and target.offset != log.log_end_offset and diverging is None:
-        limit = min(left, target.max_bytes)
-        found = log.read(
-            target.offset, limit, min_one_message=min_one_message, isolation=limits.isolation, to_send=True
-        )
+    if target.offset != log.log_end_offset and diverging is None:
+        limit, allowed = min(left, target.max_bytes), inf if allowance is None else allowance.of(partition)
+        if allowance is not None and allowed != inf:
+            # A batch that is larger than the allowance would never be sent.
+            limit, min_one_message = int(min(limit, max(allowed, 0))), left > 0
+        if allowed >= 0:
+            found = log.read(
+                target.offset, limit, min_one_message=min_one_message, isolation=limits.isolation, to_send=True
+            )
+        if allowance is not None and allowed != inf:
+            allowance.used(len(found.records))
     if replica is not None and diverging is None:
         fetch = FollowerFetch(target.offset, target.log_start_offset, replica.broker_epoch)
         manager.follower_fetched(partition, replica.broker_id, fetch, replica.now_ms)
@@ -264,9 +297,9 @@ class DelayedFetch(DelayedOperation):
     def _is_held_back(self, partition: Partition) -> bool:
         """Whether a follower is not sent what was appended, because the quota for that is used up."""
         limits = self._limits
-        if limits.exceeded is None or limits.replica is None:
+        if limits.quota is None or limits.replica is None or limits.allowance >= 0:
             return False
-        return is_throttled(partition, limits.replica.broker_id, limits.exceeded)
+        return is_throttled(partition, limits.replica.broker_id, limits.quota)
 
     def _waits_for_transactions(self) -> bool:
         """Whether all that was appended belongs to open transactions, or stands behind them."""

@@ -15,7 +15,8 @@ from barnabas.broker.config import parse_limits
 from barnabas.broker.features import has_eligible_leader_replicas
 from barnabas.broker.listener_config import PREFIX
 from barnabas.broker.metadata.cluster_metadata import BROKERS
-from barnabas.config.config_def import definitions
+from barnabas.broker.replication.replication_quota import ALTER_LOG_DIRS_RATE, RATES
+from barnabas.config.config_def import ConfigKey, definitions
 from barnabas.config.support import IGNORED, SUPPORTED, subject_of
 
 if TYPE_CHECKING:
@@ -65,6 +66,11 @@ PER_BROKER = _names(
     """
 )
 DYNAMIC = CLUSTER_WIDE | PER_BROKER
+#: What can be set while a broker runs, and not in its file (QuotaConfig.brokerQuotaConfigs).
+QUOTAS = {
+    name: ConfigKey({"name": name, "type": "long", "default": 2**63 - 1, "valid": "[0,...]"}, {})
+    for name in (*RATES.values(), ALTER_LOG_DIRS_RATE)
+}
 #: Of these, what this broker reads only when it starts.
 _NEEDS_RESTART = _names("listeners listener.security.protocol.map num.replica.fetchers")
 #: Names that begin so belong to listeners, and to what they are made of.
@@ -151,7 +157,9 @@ class DynamicBrokerConfig:
                 (name for name in configs if name in PER_BROKER),
             )
         for name, text in configs.items():
-            if name in known:
+            if name in QUOTAS:
+                _check_quota(name, text)
+            elif name in known:
                 self._check_value(name, text)
         if any(name.startswith(_OF_LISTENERS) for name in configs):
             self._check_listeners(configs, per_broker=per_broker)
@@ -200,19 +208,28 @@ class DynamicBrokerConfig:
 
     def _usable(self, stored: Mapping[str, str]) -> dict[str, str]:
         # What another version of this program has stored must not keep this one from starting.
-        found = {}
+        # What no broker knows is kept for plugins that might, as Kafka does.
+        found, known = {}, definitions("broker").keys
         for name, text in stored.items():
-            if name.startswith(PREFIX):
-                found[name] = text
-            if name not in definitions("broker").keys:
-                continue
             try:
-                self._check_value(name, text) if name not in _POOLS else definitions("broker").keys[name].parse(text)
+                if name in QUOTAS:
+                    _check_quota(name, text)
+                elif name in _POOLS:
+                    known[name].parse(text)
+                elif name in known:
+                    self._check_value(name, text)
             except errors.KafkaError as problem:
                 self._warn(f"a stored setting has no effect: {problem}")
             else:
                 found[name] = text
         return found
+
+
+def _check_quota(name: str, text: str) -> None:
+    try:
+        QUOTAS[name].parse(text)
+    except errors.ConfigError as problem:
+        raise errors.InvalidRequestError(str(problem)) from problem
 
 
 def _refuse(what: str, names: Iterable[str]) -> None:

@@ -22,12 +22,17 @@ _EXAMPLES = """\
 def add_parser(subparsers: Any) -> None:
     """Describe the command's options."""
     about = "elect leaders of partitions anew"
-    parts = add_command(subparsers, "leader", about, examples=_EXAMPLES).add_subparsers(metavar="ACTION", required=True)
-    elect = add_command(parts, "elect", "make the preferred replica of partitions their leader", examples=_EXAMPLES)
+    parser = add_command(subparsers, "leader", about, examples=_EXAMPLES)
+    add_elect(parser.add_subparsers(metavar="ACTION", required=True))
+
+
+def add_elect(parts: Any, command: str = "leader") -> None:
+    """Describe the options of `elect`, which stands among the parts of `topic` too."""
+    about = "make the preferred replica of partitions their leader"
+    elect = add_command(parts, "elect", about, examples=f"  barnabas {command} elect flights:0,2-4\n")
     elect.add_argument("partitions", metavar="TOPIC[:LIST]", nargs="*", help="all topics unless some are given")
-    elect.add_argument(
-        "--unclean", action="store_true", help="for partitions without a leader, any live replica; may lose records"
-    )
+    unclean = "any live replica where none leads; loses records"
+    elect.add_argument("--unclean", action="store_true", help=unclean)
     add_connection(elect)
     elect.set_defaults(action=_elect)
 

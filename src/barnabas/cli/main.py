@@ -16,7 +16,7 @@ COMMANDS = {
     "console": ("console", "serve a web page that shows a cluster"),
     "anatomy": ("anatomy", "watch what producer, consumers and broker do, step by step"),
     "top": ("top", "watch topics, groups and brokers in the terminal"),
-    "topic": ("topic", "list, describe, create, delete and change topics"),
+    "topic": ("topic", "list, describe, create, delete, change and move topics"),
     "produce": ("produce", "send lines of standard input to a topic"),
     "consume": ("consume", "print the records of topics"),
     "group": ("group", "list, describe and delete groups; move their offsets"),

@@ -1,12 +1,13 @@
-"""`barnabas topic`: list, describe, create, delete and change topics."""
+"""`barnabas topic`: list, describe, create, delete, change and move topics."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli import topic_offsets
+from barnabas.cli import topic_offsets, topic_reassign
 from barnabas.cli.arguments import add_command, add_connection, positive
 from barnabas.cli.connection import admin_client
+from barnabas.cli.leader import add_elect
 from barnabas.cli.named_values import named_values
 from barnabas.cli.output import print_json, print_rows, print_table, printable, report_failures
 
@@ -25,13 +26,15 @@ _EXAMPLES = """\
 
 def add_parser(subparsers: Any) -> None:
     """Describe the command's options."""
-    about = "list, describe, create, delete and change topics"
+    about = "list, describe, create, delete, change and move topics"
     parser = add_command(subparsers, "topic", about, examples=_EXAMPLES)
     parts = parser.add_subparsers(metavar="ACTION", required=True)
     _add_readers(parts)
     _add_changers(parts)
     topic_offsets.add_parsers(parts)
     _add_config(parts)
+    topic_reassign.add_parser(parts)
+    add_elect(parts, command="topic")
 
 
 def _add_readers(parts: Any) -> None:

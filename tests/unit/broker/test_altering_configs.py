@@ -255,6 +255,26 @@ class TestBrokers:
         config = describe(client, Kind.BROKER, "")["my.plugin.key"]
         assert (config.value, config.is_sensitive, config.read_only) == (None, True, True)
 
+    def test_rates_of_replication_are_shown_although_no_file_has_them(self, client: CoreClient) -> None:
+        for kind, for_all in (("leader", "700"), ("follower", "800")):
+            name = f"{kind}.replication.throttled.rate"
+            assert alter(client, Kind.BROKER, "", (name, SET, for_all)).error_code == 0
+        name = "leader.replication.throttled.rate"
+        assert alter(client, Kind.BROKER, "1", (name, SET, "500")).error_code == 0
+        found = describe(client, Kind.BROKER, "1")
+        assert shown(found[name]) == ("500", 2, [(name, "500", 2), (name, "700", 3)])
+        assert (found[name].config_type, found[name].is_sensitive, found[name].read_only) == (5, False, True)
+        assert shown(found["follower.replication.throttled.rate"])[:2] == ("800", 3)
+        assert shown(describe(client, Kind.BROKER, "")[name]) == ("700", 3, [(name, "700", 3)])
+        assert alter(client, Kind.BROKER, "1", (name, DELETE, None)).error_code == 0
+        assert shown(describe(client, Kind.BROKER, "1")[name])[:2] == ("700", 3)
+
+    def test_a_rate_of_replication_is_a_number(self, client: CoreClient) -> None:
+        for text in ("fast", "-1"):
+            response = alter(client, Kind.BROKER, "1", ("leader.replication.throttled.rate", SET, text))
+            assert response.error_code == INVALID_REQUEST
+            assert "leader.replication.throttled.rate" in response.error_message
+
     def test_documentation_only_when_asked_for(self, client: CoreClient) -> None:
         plain = describe(client, Kind.BROKER, "1", "num.partitions")["num.partitions"]
         documented = describe(client, Kind.BROKER, "1", "num.partitions", documentation=True)["num.partitions"]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.broker.delayed_fetch import FetchLimits, read_targets
+from barnabas.broker.fetch_target import FetchingReplica, FetchTarget
+from barnabas.broker.log.unified_log import LOG_END
 from barnabas.broker.replication.replica_fetcher import FetcherSettings, ReplicaFetcher
 from barnabas.broker.replication.replica_logs import ReplicaLogs
 from barnabas.broker.replication.replication_quota import FOLLOWER, LEADER, ReplicationQuota
@@ -70,7 +73,7 @@ def test_a_follower_fetches_no_more_than_its_rate_until_it_has_caught_up() -> No
     request = bench.request()
     assert [one.partitions for one in request.forgotten_topics_data] == [[0]]
     bench.fetched(following.OTHER, high_watermark=0)
-    bench.now += 60
+    bench.now += 100
     assert following.asked(bench.request()) == {0: (1, following.EPOCH)}
     bench.fetched(records=following.record(1), high_watermark=2)
     found.record(RATE * 100, bench.now)
@@ -99,5 +102,45 @@ def test_what_is_measured_is_a_setting() -> None:
     found.record(500, 50.0)
     assert found.is_exceeded(50.0), "in a window of three seconds, as if one more had passed"
     assert not found.is_exceeded(56.0), "two windows are over"
-    found.record(100_000, 60.0)
-    assert [found.is_exceeded(60.0 + seconds) for seconds in (5.9, 6.1)] == [True, False]
+    found.record(900, 60.0)
+    assert [found.is_exceeded(60.0 + seconds) for seconds in (5.9, 6.1)] == [True, False], "the rate has paid it"
+
+
+def test_what_was_too_much_is_owed_however_long_that_takes() -> None:
+    found = quota(LEADER)
+    found.record(RATE * 110, 50.0)
+    assert [found.is_exceeded(50.0 + seconds) for seconds in (11, 99, 101)] == [True, True, False]
+
+
+def test_a_leader_holds_the_rate_from_the_first_byte() -> None:
+    bench = Bench(isr=(ME, THIRD))
+    bench.manager.leader_quota = quota(LEADER)
+    for _ in range(10):
+        bench.produce(acks=1, value=bytes(3 * RATE))
+    first = bench.follow(SECOND, 0, partition_max_bytes=1 << 20).records
+    assert RATE * 5 < len(first) <= RATE * 10, "what the windows leave, and no batch more"
+
+
+def test_of_several_throttled_partitions_one_batch_may_be_too_much() -> None:
+    found = quota(LEADER)
+    limits = FetchLimits(1, 1 << 20, LOG_END, FetchingReplica(SECOND, -1, 0), quota=found, allowance=1)
+    bench = Bench(isr=(ME, THIRD))
+    bench.produce(acks=1, value=bytes(300))
+    bench.produce(acks=1, value=bytes(300))
+    targets = [FetchTarget("t", 0), FetchTarget("t", 0)]
+    for target in targets:
+        target.max_bytes = 1 << 20
+    read = read_targets(bench.manager, targets, limits, 1 << 20, only_cached=False).reads
+    assert [one.error_code for one in read] == [0, 0]
+    assert 300 < len(read[0].records) < 600
+    assert read[1].records == b""
+
+
+def test_a_follower_holds_the_rate_from_the_first_byte() -> None:
+    bench = following.Bench(names=(following.NAME, following.OTHER))
+    logs = ReplicaLogs(bench.manager, bench.partitions.__getitem__)
+    bench.fetcher = ReplicaFetcher(1, logs, lambda: 77, FetcherSettings(), quota(FOLLOWER))
+    for name in (following.NAME, following.OTHER):
+        bench.fetcher.add_partition(name, following.ID, following.EPOCH, following.NOW)
+    (asked,) = bench.request().topics
+    assert [one.partition_max_bytes for one in asked.partitions] == [RATE * 5, RATE * 5]

@@ -256,3 +256,21 @@ def test_every_equivalent_that_is_named_is_a_command() -> None:
     known = {leaf.words for leaf in LEAVES}
     assert named
     assert not {words for words in named if not any(words[: len(leaf)] == leaf[: len(words)] for leaf in known)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["execute"], "name either topics with --to, or a plan with --file"),
+        (["execute", "t"], "t: --to must name the brokers to spread them over"),
+        (["execute", "--file", "x", "--to", "1"], "leave --to and --replication-factor out"),
+        (["execute", "t", "--to", "1,1"], "must be ids of brokers, each once"),
+        (["cancel"], "name topics, or a plan with --file, or --all"),
+        (["cancel", "t", "--all"], "name topics, or a plan with --file, or --all"),
+        (["--execute"], "--execute is not an option here: barnabas topic reassign execute --file FILE"),
+    ],
+)
+def test_a_reassignment_that_is_not_clear_is_refused(run: Run, arguments: list[str], says: str) -> None:
+    code, _, errors = run("topic", "reassign", *arguments)
+    assert code == 2
+    assert says in errors

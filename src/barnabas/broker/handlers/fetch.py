@@ -10,6 +10,7 @@ current leaders (KIP-951). v17 directory id of the replica (KIP-853). v18 high w
 from __future__ import annotations
 
 from collections import OrderedDict
+from math import inf
 from typing import TYPE_CHECKING, cast
 
 from barnabas import errors
@@ -98,7 +99,8 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
         replica,
         only_leader=context.api_version < _FOLLOWER_FETCH_FROM,
         selector=_selector(broker, context, request) if replica is None else None,
-        exceeded=quota if quota is not None and quota.is_exceeded(now) else None,
+        quota=None if replica is None else quota,
+        allowance=inf if replica is None or quota is None else quota.left(now),
     )
     quiet = _quiet(broker, session, replica, is_new=is_full)
     asked, denied = _allowed(broker, context, replica, targets if quiet is None else quiet.active)

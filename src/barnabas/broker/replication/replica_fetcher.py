@@ -212,7 +212,7 @@ class ReplicaFetcher:
         if self._quota is not None and self._quota.is_exceeded(now):
             self._hold_back(self._quota, now)
         lost = {name: self._states[name] for name in self._lost if name not in self._delayed}
-        self._request = self._list_offsets(lost) if lost else self._fetch()
+        self._request = self._list_offsets(lost) if lost else self._fetch(now)
         return self._request
 
     def _hold_back(self, quota: ReplicationQuota, now: float) -> None:
@@ -246,10 +246,21 @@ class ReplicaFetcher:
                 self._changed[name] = None
         return self._changed
 
-    def _fetch(self) -> FetchRequest | None:
+    def _allowance(self, names: Iterable[TopicPartition], now: float) -> dict[TopicPartition, int]:
+        """Return how many bytes of the throttled partitions among `names` may come, so that the rate is kept."""
+        quota, most = self._quota, self._settings.partition_max_bytes
+        if quota is None or quota.limit is None:
+            return {}
+        throttled = [name for name in names if not self._states[name].is_in_sync and quota.is_throttled(*name)]
+        share = int(min(most, max(1, quota.left(now) / max(1, len(throttled)))))
+        return dict.fromkeys(throttled, share)
+
+    def _fetch(self, now: float) -> FetchRequest | None:
         logs, settings = self._logs, self._settings
         wanted: dict[TopicPartition, tuple[bytes, FetchPartition]] = {}
-        for name in self._names_to_look_at():
+        names = self._names_to_look_at()
+        allowance = self._allowance(names, now)
+        for name in names:
             state = self._states[name]
             wanted[name] = (
                 state.topic_id,
@@ -259,7 +270,7 @@ class ReplicaFetcher:
                     fetch_offset=state.fetch_offset,
                     last_fetched_epoch=state.last_fetched_epoch,
                     log_start_offset=logs.log_start_offset(name),
-                    partition_max_bytes=settings.partition_max_bytes,
+                    partition_max_bytes=allowance.get(name, settings.partition_max_bytes),
                     high_watermark=logs.high_watermark(name),
                 ),
             )
