@@ -124,6 +124,45 @@ def test_partitions_are_moved_throttled_cancelled_and_led_by_the_preferred_repli
         assert len(_values(broker, "news", 10)) == 10
 
 
+def test_a_replica_that_was_not_in_sync_leads_only_where_that_is_allowed_or_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Broker(brokers=3, config=_FEW) as broker:
+        settings: dict[str, Any] = {"bootstrap.servers": broker.bootstrap_servers, **_SOON}
+        with AdminClient(settings) as admin, Producer({**settings, "acks": "all"}) as producer:
+            least = {"min.insync.replicas": "1"}
+            allowed = {**least, "unclean.leader.election.enable": "true"}
+            for name, configs in (("careful", least), ("careless", allowed)):
+                admin.create_topics([NewTopic(name, replica_assignments={0: [1, 2]}, configs=configs)])
+                eventually(lambda name=name: _in_sync(admin, name) == {1, 2})  # type: ignore[misc]
+                producer.send(name, b"on both").result(30)
+            broker.kill(2)
+            for name in ("careful", "careless"):
+                producer.send(name, b"on one").result(60)
+            broker.kill(1)
+            broker.start(2)
+            eventually(lambda: _leader(admin, "careless") == 2, 60)
+            assert _leader(admin, "careful") is None
+            assert main(["topic", "elect", "careful", "-b", broker.bootstrap_servers]) == 1
+            assert _leader(admin, "careful") is None
+            assert main(["topic", "elect", "careful", "--unclean", "-b", broker.bootstrap_servers]) == 0
+            eventually(lambda: _leader(admin, "careful") == 2)
+            for name in ("careful", "careless"):
+                producer.send(name, b"after").result(60)
+            broker.start(1)
+            for name in ("careful", "careless"):
+                eventually(lambda name=name: _in_sync(admin, name) == {1, 2}, 60)  # type: ignore[misc]
+                assert main(["topic", "elect", name, "-b", broker.bootstrap_servers]) == 0
+                eventually(lambda name=name: _leader(admin, name) == 1)  # type: ignore[misc]
+        for name in ("careful", "careless"):
+            assert _values(broker, name, 2) == [b"on both", b"after"]
+
+
+def _leader(admin: AdminClient, topic: str) -> int | None:
+    (partition,) = admin.describe_topics([topic])[topic].partitions
+    return None if partition.leader is None else partition.leader.id
+
+
 def _replicas(admin: AdminClient) -> dict[int, list[int]]:
     found = admin.describe_topics(["news"])["news"].partitions
     return {partition.partition: [node.id for node in partition.replicas] for partition in found}

@@ -18,6 +18,7 @@ from barnabas.broker.log.cold_range import cold_ranges
 from barnabas.broker.log.log_append_info import LogAppendInfo
 from barnabas.broker.log.unified_log import LOG_END
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
+from barnabas.broker.metadata.partition_registration import RECOVERED
 from barnabas.broker.partition import ACKS_ALL, Partition
 from barnabas.broker.replication.in_sync_replicas import InSyncReplicas
 from barnabas.broker.replication.partition_state import IsrChanges
@@ -201,16 +202,31 @@ class ReplicaManager:
         if registration.leader == cluster.me:
             fetchers.remove(name)
             in_sync = partition.in_sync
-            if in_sync is None and len(registration.replicas) > 1:
+            is_sole = len(registration.replicas) == 1 and registration.leader_recovery_state == RECOVERED
+            if in_sync is None and not is_sole:
                 in_sync = InSyncReplicas(cluster.me, cluster.brokers, cluster.max_lag_ms)
                 in_sync.on_lag = partial(self._lagging.setdefault, partition)
-            elif len(registration.replicas) == 1:
+            elif is_sole:
                 in_sync = None
-            partition.make_leader(cluster.me, registration, in_sync, now_ms)
+            if partition.make_leader(cluster.me, registration, in_sync, now_ms):
+                self._recover(partition)
         elif partition.make_follower(registration) or registration.leader < 0:
             fetchers.remove(name)
             if registration.leader >= 0:
                 fetchers.add(name, partition.topic_id, registration.leader, partition.leader_epoch, now_ms)
+
+    def _recover(self, partition: Partition) -> None:
+        """Tell the controller that a leader has recovered which was elected uncleanly."""
+        proposal = partition.in_sync.recover() if partition.in_sync is not None else None
+        if proposal is not None:
+            from logging import getLogger
+
+            getLogger(__name__).warning(
+                "%s-%d was given to this broker by an unclean election in epoch %d: "
+                "what earlier leaders had from offset %d on is lost",
+                *(partition.topic, partition.index, partition.leader_epoch, partition.log.log_end_offset),
+            )
+            self._propose(partition, proposal)
 
     def _fetch_again(self, partition: Partition) -> None:
         """Let the fetcher begin anew, for it has given up a partition whose disk failed."""

@@ -74,6 +74,7 @@ class AlterPartitions:
                     leader_epoch=proposed.leader_epoch,
                     new_isr_with_epochs=members,
                     partition_epoch=proposed.partition_epoch,
+                    leader_recovery_state=proposed.leader_recovery_state,
                 )
             )
         return AlterPartitionRequest(
@@ -96,7 +97,12 @@ class AlterPartitions:
                     proposal.done(found.error_code, now.now_ms)
                 else:
                     accepted = PartitionRegistration(
-                        (), tuple(found.isr), found.leader_id, found.leader_epoch, found.partition_epoch
+                        (),
+                        tuple(found.isr),
+                        found.leader_id,
+                        found.leader_epoch,
+                        found.partition_epoch,
+                        leader_recovery_state=found.leader_recovery_state,
                     )
                     proposal.done(accepted, now.now_ms)
         for proposal in sent.values():

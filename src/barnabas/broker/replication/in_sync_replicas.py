@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.metadata.partition_registration import RECOVERING
 from barnabas.broker.replication.partition_state import (
     CommittedPartitionState,
     LeaderAndIsr,
     PartitionState,
     PendingExpandIsr,
     PendingPartitionChange,
+    PendingRecovery,
     PendingShrinkIsr,
 )
 from barnabas.broker.replication.replica import NO_BROKER_EPOCH, FollowerFetch, Replica
@@ -62,7 +64,7 @@ class InSyncReplicas:
         """
         followers = [replica for replica in registration.replicas if replica != self._me]
         self.replicas = {replica: self.replicas.get(replica) or Replica(replica) for replica in followers}
-        self.state = CommittedPartitionState(frozenset(registration.isr))
+        self.state = CommittedPartitionState(frozenset(registration.isr), registration.leader_recovery_state)
         self.partition_epoch = registration.partition_epoch
         self.on_lag()
         if registration.leader_epoch > self.leader_epoch:
@@ -162,6 +164,19 @@ class InSyncReplicas:
         self.state = pending
         return pending
 
+    def recover(self) -> PendingRecovery | None:
+        """Return the news that a leader elected uncleanly has recovered (KIP-704); None where it need not.
+
+        A log that was cut by epochs holds what its producers and transactions need, so the leader has recovered when it
+        leads. Apache Kafka says so with the next change of the ISR only.
+        """
+        state = self.state
+        if not isinstance(state, CommittedPartitionState) or state.leader_recovery_state != RECOVERING:
+            return None
+        pending = PendingRecovery(self._proposed(state.isr), state)
+        self.state = pending
+        return pending
+
     def are_level(self, log_end_offset: int) -> bool:
         """Whether all in sync have everything, and no proposal is in flight: none of them can be late."""
         return isinstance(self.state, CommittedPartitionState) and all(
@@ -195,7 +210,7 @@ class InSyncReplicas:
             or registration.partition_epoch < self.partition_epoch
         ):
             return False
-        self.state = CommittedPartitionState(frozenset(registration.isr))
+        self.state = CommittedPartitionState(frozenset(registration.isr), registration.leader_recovery_state)
         self.partition_epoch = registration.partition_epoch
         return True
 

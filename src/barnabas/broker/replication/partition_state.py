@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from barnabas.broker.metadata.partition_registration import RECOVERED
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -12,18 +14,23 @@ if TYPE_CHECKING:
 
 
 class LeaderAndIsr(NamedTuple):
-    """What a leader proposes: the ISR with the broker epoch of each (KIP-903), for this leader and partition epoch."""
+    """What a leader proposes: the ISR with the broker epoch of each (KIP-903), for this leader and partition epoch.
+
+    `leader_recovery_state` says whether a leader that was elected uncleanly has recovered (KIP-704).
+    """
 
     leader: int
     leader_epoch: int
     isr: tuple[tuple[int, int], ...]
     partition_epoch: int
+    leader_recovery_state: int = RECOVERED
 
 
 class CommittedPartitionState(NamedTuple):
-    """The ISR that the controller has given."""
+    """The ISR that the controller has given, and whether it waits for its leader to recover (KIP-704)."""
 
     isr: frozenset[int]
+    leader_recovery_state: int = RECOVERED
 
     @property
     def maximal_isr(self) -> frozenset[int]:
@@ -67,7 +74,24 @@ class PendingShrinkIsr(NamedTuple):
         return self.last_committed.isr
 
 
-PendingPartitionChange = PendingExpandIsr | PendingShrinkIsr
+class PendingRecovery(NamedTuple):
+    """The leader, elected uncleanly, says that it has recovered; the ISR stays as it is."""
+
+    sent: LeaderAndIsr
+    last_committed: CommittedPartitionState
+
+    @property
+    def isr(self) -> frozenset[int]:
+        """The ISR as it is committed."""
+        return self.last_committed.isr
+
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        """Who has to have a record before it is committed."""
+        return self.last_committed.isr
+
+
+PendingPartitionChange = PendingExpandIsr | PendingShrinkIsr | PendingRecovery
 PartitionState = CommittedPartitionState | PendingPartitionChange
 
 
@@ -118,5 +142,5 @@ class IsrChanges:
             self.failed += 1
         elif isinstance(proposal, PendingExpandIsr):
             self.expands += 1
-        else:
+        elif isinstance(proposal, PendingShrinkIsr):
             self.shrinks += 1
