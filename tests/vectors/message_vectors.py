@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from barnabas.protocol.api import message_class
 
 DATA = Path(__file__).parent / "data"
-FILES = ("message-vectors", "message-vectors-metadata", "message-vectors-3.9")
+#: `nulls` has each nullable field null by itself, all of them and none, and in older versions all of them.
+FILES = ("message-vectors", "message-vectors-metadata", "message-vectors-3.9", "message-vectors-nulls")
 
 
 class Vector(NamedTuple):

@@ -365,7 +365,9 @@ class Decoder:
         self._need(1)
         mark: cython.int = load_i8(self.data, self.position)
         self.position += 1
-        return None if mark < 0 else self._read_struct(field.plan)
+        # A tagged one is null at 0. Logs that barnabas wrote before it knew that have -1.
+        is_null: cython.bint = mark < 0 or (mark == 0 and field.tag >= 0)
+        return None if is_null else self._read_struct(field.plan)
 
     def _read_array(self, field: Field) -> Any:
         start: cython.Py_ssize_t = self.position
@@ -568,7 +570,8 @@ class Encoder:
             return self._write_array(field, value)
         if field.kind == STRUCT and field.nullable:
             self._reserve(1)
-            store_8(self.memory, self.size, -1 if value is None else 1)
+            null: cython.int = -1 if field.tag < 0 else 0
+            store_8(self.memory, self.size, null if value is None else 1)
             self.size += 1
             if value is None:
                 return 0

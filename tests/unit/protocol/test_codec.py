@@ -150,6 +150,13 @@ class TestTaggedFields:
 
             assert ConsumerGroupMemberMetadataValue.decode(value.encode(0), 0) == value
 
+    def test_a_tagged_struct_that_an_older_barnabas_wrote_as_null_is_read(self) -> None:
+        value = ConsumerGroupMemberMetadataValue(classic_member_metadata=None)
+        data = value.encode(0)
+        assert data.endswith(b"\x01\x00\x01\x00")
+
+        assert ConsumerGroupMemberMetadataValue.decode(data[:-1] + b"\xff", 0) == value
+
 
 class TestRecordsAndBytes:
     def test_records_are_a_view_into_the_buffer_and_bytes_are_copied(self) -> None:
