@@ -135,7 +135,7 @@ class Node:
         settings = {"node.id": self.id, **self.cluster.broker_settings}
         self.broker = CoreBroker(settings, self.disk, self.store, seed=self.life)
         self.broker.now = self.world.now
-        self.broker.node.logs.config.update(SMALL_SEGMENTS)
+        self.broker.node.logs.settings.defaults.update(SMALL_SEGMENTS)
         manager = self.broker.state.replica_manager
         self.fetchers = ReplicaFetchers(self._fetcher)
         manager.join(Cluster(self.id, self, self, self.fetchers, self.cluster.lag_ms))

@@ -202,7 +202,7 @@ class BrokerNode:
             existing = metadata.topic(name)
             return usual if existing is None else existing.partitions
 
-        return InternalTopic(name, self.state.replica_manager, self.state.topic_admin, count)
+        return InternalTopic(name, self.state.replica_manager, self.logs, self.state.topic_admin, count)
 
     def _make_groups(self) -> GroupCoordinator:
         from barnabas.broker.coordinator.partition_storage import BatchStorage

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
 from barnabas.broker.commit_wait import CommitWait, Pending
-from barnabas.broker.log.append_origin import CLIENT, COORDINATOR
+from barnabas.broker.log.append_origin import CLIENT
 from barnabas.broker.log.assigned_logs import AssignedLogs, LogBusyError
-from barnabas.broker.log.cold_range import cold_ranges
 from barnabas.broker.log.log_append_info import LogAppendInfo
-from barnabas.broker.log.unified_log import LOG_END
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
 from barnabas.broker.metadata.partition_registration import RECOVERED
-from barnabas.broker.partition import ACKS_ALL, Partition
+from barnabas.broker.partition import Partition
 from barnabas.broker.replication.in_sync_replicas import InSyncReplicas
 from barnabas.broker.replication.partition_state import IsrChanges
 from barnabas.broker.storage_threads import CountingStorage
@@ -341,57 +339,6 @@ class ReplicaManager:
         """Have what waits under a key tried at the end of the turn."""
         self._purgatory.mark(key)
 
-    def append_internal(self, topic_partition: TopicPartition, batch: Buffer, now_ms: int) -> int:
-        """Append a coordinator's batch; gives the offset of its first record. Raises KafkaError.
-
-        A batch that is in the log, and whose flush cannot even begin, takes the log offline: the coordinator's memory
-        lacks it, and nothing may follow it before the log was read again (`on_log_reopened`). Where `flush.messages` is
-        set, the batch waits for its flush when this returns: answers that rest on it do, too (`when_committed`).
-        """
-        if topic_partition not in self._partitions:
-            # NotLeaderOrFollowerError follows while the files are made, upon which clients look for the coordinator.
-            self.prepare((topic_partition,), _ignore)
-        partition = self.partition(topic_partition.topic, topic_partition.partition)
-        partition.check_leader()
-        partition.check_enough_in_sync(ACKS_ALL)
-        log = partition.log
-        end = log.log_end_offset
-        try:
-            return self.append(partition, batch, now_ms, COORDINATOR).first_offset
-        except errors.KafkaStorageError as error:
-            if log.log_end_offset > end:
-                raise log.fail("confirming a coordinator's records", error) from error
-            raise
-
-    def read_internal(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> bytes:
-        """Whole batches from `offset` on, at least one; empty at the end or without such a partition."""
-        log = self._logs.get_log(topic_partition)
-        if log is None:
-            return b""
-        # A new leader keeps all that it has, so its coordinator reads on to the end.
-        found = log.read(max(offset, log.log_start_offset), max_bytes, min_one_message=True, isolation=LOG_END).records
-        assert isinstance(found, bytes), "a region comes only to who wants to send it"
-        return found
-
-    def bring_in_internal(
-        self, topic_partition: TopicPartition, offset: int, max_bytes: int, done: Callable[[], None]
-    ) -> bool:
-        """Read beside the loop what `read_internal` would wait for; False if that is nothing. Raises KafkaError."""
-        if not self._logs.is_prepared(topic_partition):
-            self._logs.prepare([(topic_partition, b"")], done)
-            return True
-        log = self._logs.get_log(topic_partition)
-        if log is None or log.is_offline:
-            return False
-        try:
-            found = cold_ranges(log, max(offset, log.log_start_offset), max_bytes)
-        except OSError:
-            # The read meets it, too, and says what it was.
-            return False
-        if found:
-            self.bring_in(found, done)
-        return bool(found)
-
     @property
     def awaits_commits(self) -> bool:
         """Whether something that is in a log may not be committed: other replicas may lack it, or the disk.
@@ -443,13 +390,6 @@ class ReplicaManager:
         found = self.when_committed((name,), answer)
         if isinstance(found, CommitWait):
             self._purgatory.park(found, lambda message: None)
-
-    def may_hold_records(self, topic_partition: TopicPartition) -> bool:
-        """Whether a partition holds records, or is not open yet, so that only reading tells. Raises KafkaError."""
-        if topic_partition in self._logs.unopened:
-            return True
-        log = self._logs.get_log(topic_partition)
-        return log is not None and log.log_end_offset > 0
 
     def delete_records(self, partition: Partition, offset: int) -> int:
         """Make a partition start at an offset (-1: its high watermark); gives its start then.
@@ -563,7 +503,3 @@ class ReplicaManager:
                     partition.deleted = True
                     self._purgatory.mark(partition)
                 self._logs.delete_log(name)
-
-
-def _ignore() -> None:
-    """Do nothing when something is done."""

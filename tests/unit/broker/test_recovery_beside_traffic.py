@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from barnabas import errors
+from barnabas.broker.log.append_origin import COORDINATOR
 from barnabas.broker.log.log_opener import OPEN_BYTES
 from barnabas.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
@@ -143,7 +144,8 @@ def test_groups_say_that_they_are_loading_while_their_log_recovers() -> None:
     name = next(name for name in broker.node.logs.logs if name.topic == "__consumer_offsets")
     for _ in range(3 * OPEN_BYTES // LARGE):
         # Records that are of no consequence, but have to be read.
-        broker.state.replica_manager.append_internal(name, batch_of_unknown_records(), broker.now_ms)
+        partition = broker.state.replica_manager.partition(*name)
+        broker.state.replica_manager.append(partition, batch_of_unknown_records(), broker.now_ms, COORDINATOR)
 
     after = broker.crashed()
     client = after.connect()

@@ -25,7 +25,7 @@ PROBE_FILE = ".probe"
 if TYPE_CHECKING:
     from barnabas.broker.log.filesystem import FileSystem
     from barnabas.broker.log.log_directory import Identify
-    from barnabas.broker.log.log_manager import Settings
+    from barnabas.broker.log.log_settings import Settings
     from barnabas.broker.log.unified_log import UnifiedLog
     from barnabas.broker.log.unopened_logs import LoadProgress, UnopenedLog
     from barnabas.broker.storage_threads import Storage

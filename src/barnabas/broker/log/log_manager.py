@@ -8,30 +8,22 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.log.background_work import BackgroundWork
-from barnabas.broker.log.checkpoint_files import PARTITION_METADATA, write_partition_metadata
 from barnabas.broker.log.deleted_logs import DeletedLogs
 from barnabas.broker.log.filesystem import FileSystem
 from barnabas.broker.log.log_cleaner import LogCleaner
-from barnabas.broker.log.log_config import LogConfig
+from barnabas.broker.log.log_creation import LogCreation
 from barnabas.broker.log.log_directory import Identify, LogDirectory
-from barnabas.broker.log.log_file_utils import (
-    FUTURE_DIR_SUFFIX,
-    LOG_FILE_SUFFIX,
-    log_directory_name,
-    marked_directory_name,
-)
-from barnabas.broker.log.log_loader import LogCheckpoints, LogLoader
+from barnabas.broker.log.log_file_utils import LOG_FILE_SUFFIX
 from barnabas.broker.log.log_opener import OPEN_BYTES, LogOpener
 from barnabas.broker.log.log_preparation import LogPreparation, LogToPrepare
+from barnabas.broker.log.log_settings import LogSettings, Settings
 from barnabas.broker.log.offline_partitions import OfflinePartitions
 from barnabas.broker.log.offset_checkpoints import OffsetCheckpoints
 from barnabas.broker.log.os_filesystem import OsFileSystem
-from barnabas.broker.log.producer_state_manager import PRODUCER_ID_EXPIRATION_MS
 from barnabas.broker.log.unified_log import UnifiedLog
 from barnabas.broker.log.unopened_logs import UnopenedLog, UnopenedLogs
 from barnabas.broker.storage_threads import InlineStorage, Storage
 from barnabas.errors import (
-    ConfigError,
     IllegalStateError,
     KafkaStorageError,
     LogDirNotFoundError,
@@ -43,10 +35,9 @@ from barnabas.protocol.topic_partition import TopicPartition
 if TYPE_CHECKING:
     import logging
 
+    from barnabas.broker.log.log_config import LogConfig
     from barnabas.broker.log.offset_checkpoints import CheckpointWrite
     from barnabas.broker.log.truncation import LogTruncation
-
-Settings = Mapping[str, object]
 
 
 def _logger() -> logging.Logger:
@@ -73,9 +64,8 @@ class DirectoryState(NamedTuple):
 class LogManager:
     """The logs in one data directory, which no other broker may use meanwhile.
 
-    Flushes go through `storage`. `config` holds defaults for the settings of topics (`segment.bytes`), and the
-    broker's intervals (`log.retention.check.interval.ms`). `random_bytes(size)` makes the unique names of deleted
-    directories.
+    Flushes go through `storage`. `config` has the defaults of `LogSettings`. `random_bytes(size)` makes the unique
+    names of deleted directories.
     """
 
     def __init__(
@@ -89,7 +79,7 @@ class LogManager:
     ) -> None:
         self.directory = os.fspath(directory)
         self.filesystem: FileSystem = filesystem if filesystem is not None else OsFileSystem()
-        self.config = dict(config or {})
+        self.settings = LogSettings(config)
         self.log_directory = LogDirectory(self.filesystem, self.directory)
         self.broker_epoch: Callable[[], int] = lambda: -1
         """Gives the present broker epoch, which is noted when the directory is closed."""
@@ -100,8 +90,8 @@ class LogManager:
         self.checkpoints = OffsetCheckpoints(self.filesystem, self.directory)
         self.unopened = UnopenedLogs(
             self.filesystem,
-            lambda topic: self._log_config(self._topic_settings(topic)),
-            lambda: self._producer_expiration_ms,
+            self.settings.config_of,
+            lambda: self.settings.producer_expiration_ms,
             self.checkpoints.high_watermark,
         )
         self.on_opened: Callable[[UnifiedLog], None] = lambda _log: None
@@ -109,7 +99,6 @@ class LogManager:
         self.on_all_opened: Callable[[], None] = lambda: None
         self.on_moved: Callable[[UnifiedLog], None] = lambda _log: None
         """Called with a log that has come from another directory, in the place of the one there."""
-        self._topic_settings: Callable[[str], Settings] = lambda _topic: {}
         self.now_ms = 0
         """When it was last told the time."""
         self._random_bytes = random_bytes
@@ -119,13 +108,13 @@ class LogManager:
             self.storage,
             lambda: list(self.logs.values()),
             self._checkpoint,
-            self.config,
+            self.settings.defaults,
         )
         self.cleaner = LogCleaner(
             self.filesystem,
             self.directory,
             lambda: list(self.logs.values()),
-            self.config,
+            self.settings.defaults,
             self._background.delete_later,
             random_bytes,
         )
@@ -133,7 +122,7 @@ class LogManager:
         self._preparation.on_unwanted = self.delete_directory
         self._opener = LogOpener(self.unopened, self.prepare, self._advance, self._preparation.has_read)
         self._opener.on_failed = self._offline.add_unopened
-        self._unmade: set[TopicPartition] = set()
+        self._creation = LogCreation(self.filesystem, self.log_directory, self.checkpoints, self.settings)
         self._mend_at_ms = 0
 
     @property
@@ -228,7 +217,7 @@ class LogManager:
         owns, that cannot be read, or whose logs cannot be opened.
         """
         if topic_settings is not None:
-            self._topic_settings = topic_settings
+            self.settings.topic_settings = topic_settings
         self.now_ms = now_ms
         self.log_directory.take()
         try:
@@ -266,9 +255,6 @@ class LogManager:
             if not self.unopened and not self.unopened.failures:
                 self.on_all_opened()
         return read
-
-    def _log_config(self, settings: Settings) -> LogConfig:
-        return LogConfig({**self.config, **settings})
 
     # -- logs --------------------------------------------------------------------------------------------------------
 
@@ -311,9 +297,7 @@ class LogManager:
                 if not self._preparation.has_read(name):
                     logs.append(LogToPrepare(name, directory, None))
             elif name not in self.logs and name not in self._deleted:
-                make_segment = not self._log_config(self._topic_settings(name.topic)).preallocate
-                directory = self.log_directory.file(log_directory_name(name))
-                logs.append(LogToPrepare(name, directory, topic_id, make_segment))
+                logs.append(self._creation.to_prepare(name, topic_id))
         self._preparation.begin(logs, done)
 
     def is_prepared(self, name: TopicPartition) -> bool:
@@ -324,30 +308,15 @@ class LogManager:
 
     def future_directory(self, name: TopicPartition) -> str:
         """Return a new path for a copy of a log that comes from another directory."""
-        unique_id = self._random_bytes(16).hex()
-        return self.log_directory.file(marked_directory_name(name, unique_id, FUTURE_DIR_SUFFIX))
+        return self._creation.future_path(name, self._random_bytes(16).hex())
 
-    def load(
-        self, directory: str, name: TopicPartition, config: LogConfig, high_watermark: int | None = None
-    ) -> UnifiedLog:
+    def load(self, directory: str, name: TopicPartition, config: LogConfig) -> UnifiedLog:
         """Return the log in a directory, empty where nothing lies there, without noting it. Raises `OSError`."""
-        return self._loader(directory, name, config, high_watermark).load(self.now_ms)
-
-    def _loader(self, directory: str, name: TopicPartition, config: LogConfig, high_watermark: int | None) -> LogLoader:
-        checkpoints = LogCheckpoints(clean=True, high_watermark=high_watermark)
-        return LogLoader(self.filesystem, directory, name, config, checkpoints, self._producer_expiration_ms)
+        return self._creation.load(directory, name, config, None, self.now_ms)
 
     def take_over(self, directory: str, current: UnifiedLog, recovery_point: int) -> None:
         """Serve the copy of a log, closed, that lies in a directory here. Raises `KafkaStorageError`."""
-        name = current.topic_partition
-        path = self.log_directory.file(log_directory_name(name))
-        try:
-            self.filesystem.rename(directory, path)
-            log = self.load(path, name, current.config, current.high_watermark)
-        except OSError as error:
-            raise KafkaStorageError(f"the copy of {name} cannot be taken into service: {error}") from error
-        log.local_log.recovery_point = min(recovery_point, log.log_end_offset)
-        log.log_start_offset = max(log.log_start_offset, current.log_start_offset)
+        log = self._creation.take_over(directory, current, recovery_point, self.now_ms)
         self._add(log)
         self.checkpoint_soon()
 
@@ -381,41 +350,19 @@ class LogManager:
             raise NotLeaderOrFollowerError(f"the files of {topic_partition} are being made; try again in a moment")
         self._deleted.finish(topic_partition)
         made_for = self._preparation.forget(topic_partition)
-        log_config = self._log_config(config or {})
-        directory = self.log_directory.file(log_directory_name(topic_partition))
-        try:
-            self.filesystem.make_directory(directory)
-            if topic_id is not None and topic_id != made_for:
-                write_partition_metadata(self.filesystem, f"{directory}/{PARTITION_METADATA}", topic_id)
-            high_watermark = self.checkpoints.high_watermark(topic_partition)
-            log = self._loader(directory, topic_partition, log_config, high_watermark).load()
-        except OSError as error:
-            problem = KafkaStorageError(f"the log of {topic_partition} cannot be made in {directory}: {error}")
-            if topic_partition not in self._unmade:
-                self._unmade.add(topic_partition)
-                _logger().error("%s; that is tried again with the next request for it", problem)
-            raise problem from error
-        self._unmade.discard(topic_partition)
-        if log.log_end_offset:
-            _logger().warning(
-                "%s takes over the offsets %d to %d that lay there",
-                topic_partition, log.log_start_offset, log.log_end_offset - 1,
-            )  # fmt: skip
+        log = self._creation.create(topic_partition, topic_id, made_for, config or {})
         self._add(log)
         return log
 
     def _add(self, log: UnifiedLog) -> None:
         log.on_roll = self._background.rolled
         log.health.on_offline = partial(self._offline.add_failed, log.topic_partition)
-        log.producer_state.expiration_ms = self._producer_expiration_ms
+        log.producer_state.expiration_ms = self.settings.producer_expiration_ms
         self.logs[log.topic_partition] = log
 
     def update_topic_config(self, topic: str, settings: Settings) -> None:
         """Use other settings for a topic from now on. Raises `ConfigError` for a value that is not allowed."""
-        config = self._log_config(settings)
-        for log in self.logs.values():
-            if log.topic_partition.topic == topic:
-                log.update_config(config)
+        self.settings.update_topic(topic, settings, self.logs.values())
 
     def update_defaults(self, defaults: Settings, topic_settings: Callable[[str], Settings]) -> None:
         """Use other settings for what topics do not set themselves, and for the work in the background, from now on.
@@ -423,23 +370,7 @@ class LogManager:
         `topic_settings` is as for `start`. Raises `ConfigError` for a value that is not allowed; nothing has changed
         then.
         """
-        before = self.config.copy()
-        self.config.update(defaults)
-        configs: dict[str, LogConfig] = {}
-        try:
-            for topic in {name.topic for name in self.logs}:
-                configs[topic] = self._log_config(topic_settings(topic))
-        except ConfigError:
-            self.config.clear()
-            self.config.update(before)
-            raise
-        for log in self.logs.values():
-            log.update_config(configs[log.topic_partition.topic])
-            log.producer_state.expiration_ms = self._producer_expiration_ms
-
-    @property
-    def _producer_expiration_ms(self) -> int:
-        return int(str(self.config.get("producer.id.expiration.ms", PRODUCER_ID_EXPIRATION_MS)))
+        self.settings.update_defaults(defaults, topic_settings, self.logs.values())
 
     def delete_log(self, topic_partition: TopicPartition) -> None:
         """Take a log out of use, open or not, and rename its directory; its files go later, step by step.
@@ -452,7 +383,7 @@ class LogManager:
         if log is not None:
             log.mark_deleted()
         if self._preparation.note_deleted(topic_partition):
-            directory = self.log_directory.file(log_directory_name(topic_partition))
+            directory = self._creation.path(topic_partition)
         if directory is not None:
             self.delete_directory(topic_partition, directory)
 
@@ -526,7 +457,7 @@ class LogManager:
         deleted = self._deleted.take()
         if deleted:
             little_room = 0 <= self.log_directory.disk_space()[1] < LITTLE_ROOM
-            delay = 0 if little_room else self._log_config({}).file_delete_delay_ms
+            delay = 0 if little_room else self.settings.config({}).file_delete_delay_ms
             for path in deleted:
                 self._background.delete_later(path, now_ms + delay)
         more = self._background.step(budget, now_ms)
