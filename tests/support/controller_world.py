@@ -82,7 +82,7 @@ class ModelBroker:
         self.controller_epoch, self.broker_epoch = 0, -1
         self.metadata, self.alive = {}, set()
         for held in self.replicas.values():
-            held.is_stopped, held.leader = True, -1
+            held.is_stopped, held.leader, held.leader_epoch = True, -1, -1
 
     def take(self, request: Any) -> Any:
         """Carry out a request of a controller."""
@@ -109,11 +109,13 @@ class ModelBroker:
         if name in self.failing:
             return errors.KafkaStorageError.code
         held = self.replicas.get(name)
-        if held is not None and held.topic_id == topic_id and not held.is_stopped:
-            if state.leader_epoch < held.leader_epoch:
-                return errors.ControllerMovedError.code
-            if state.leader_epoch == held.leader_epoch:
-                return errors.NONE
+        if held is not None and held.topic_id == topic_id and state.leader_epoch <= held.leader_epoch:
+            return errors.ControllerMovedError.code
+        if state.leader not in self.alive:
+            # It has a log, and follows no one: who leads is to be told of first (ReplicaManager.makeFollowers).
+            if held is None or held.topic_id != topic_id:
+                self.replicas[name] = HeldReplica(topic_id, -1, -1, [], -1, state.replicas)
+            return errors.NONE
         self.replicas[name] = HeldReplica(
             topic_id, state.leader, state.leader_epoch, state.isr, state.partition_epoch, state.replicas
         )
@@ -294,9 +296,8 @@ class Member:
     def close(self, key: object) -> None:
         way = self.ways.pop(key)
         way.is_closed = True
-        if self.controller.active is None:
-            # What a controller has sent arrives although it is one no more.
-            self.world.in_network.append(way)
+        # What was sent arrives all the same, in any order with what comes on another way.
+        self.world.in_network.append(way)
 
     def wake(self, key: object) -> None:
         assert key in self.ways
