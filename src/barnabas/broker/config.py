@@ -208,8 +208,6 @@ class BrokerConfig(Config):
                 f"inter.broker.protocol.version={version}: a broker in a cluster with ZooKeeper speaks 3.9 only; "
                 "upgrade the cluster's brokers to 3.9 and this setting of theirs first"
             )
-        if self.is_given("authorizer.class.name"):
-            raise ConfigError("authorizer.class.name: ACLs in ZooKeeper are not supported yet; remove it")
         if self.is_given("delegation.token.secret.key"):
             raise ConfigError("delegation.token.secret.key: tokens in ZooKeeper are not supported yet; remove it")
         self._check_mechanisms()

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from barnabas.broker.config_admin_manager import WriteSettings
     from barnabas.broker.metadata.metadata_image import MetadataImage
+    from barnabas.broker.security.authorization import WriteAcls
     from barnabas.broker.topic_admin import TopicCreation
     from barnabas.broker.transactions.marker import MarkerWriter
     from barnabas.broker.transactions.producer_id_manager import ProducerIdBlocks
@@ -33,6 +34,10 @@ class MemberPort(Protocol):
     @property
     def write_settings(self) -> WriteSettings | None:
         """How this broker itself stores settings of topics and brokers; None where the controller does."""
+
+    @property
+    def write_acls(self) -> WriteAcls | None:
+        """How this broker itself stores ACLs; None where the controller does."""
 
     @property
     def producer_ids(self) -> ProducerIdBlocks:

@@ -247,7 +247,8 @@ class BrokerNode:
             return None
         from barnabas.broker.security.authorization import make_authorization
 
-        return make_authorization(self.config, self.metadata)
+        member = self.state.member
+        return make_authorization(self.config, self.metadata, None if member is None else member.write_acls)
 
     def _make_config_admin(self) -> ConfigAdmin:
         from barnabas.broker.config_admin_manager import ConfigAdmin

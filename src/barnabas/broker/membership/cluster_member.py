@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from barnabas.broker.node import BrokerNode
     from barnabas.broker.partition import Partition
     from barnabas.broker.replica_manager import ReplicaManager
+    from barnabas.broker.security.authorization import WriteAcls
     from barnabas.broker.transactions.marker import MarkerWriter
     from barnabas.errors import KafkaError
     from barnabas.protocol.topic_partition import TopicPartition
@@ -242,6 +243,11 @@ class ClusterMember:
     def write_settings(self) -> WriteSettings | None:
         """See `MemberPort`."""
         return self.control.write_settings
+
+    @property
+    def write_acls(self) -> WriteAcls | None:
+        """See `MemberPort`."""
+        return self.control.write_acls
 
     def handler(self, api_key: int, local: Handler | None) -> Handler:
         """Return what serves an API in a cluster: the controller, or this broker with what it has to ask others."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from barnabas.broker.metadata.metadata_image import Endpoint, MetadataImage
     from barnabas.broker.request_dispatcher import Service
     from barnabas.broker.requester import Requester
+    from barnabas.broker.security.authorization import WriteAcls
     from barnabas.errors import KafkaError
     from barnabas.network.node import Node
     from barnabas.protocol.topic_partition import TopicPartition
@@ -120,6 +121,10 @@ class ControlPlane(Protocol):
     @property
     def write_settings(self) -> WriteSettings | None:
         """How this broker itself stores settings of topics and brokers; None where the controller does."""
+
+    @property
+    def write_acls(self) -> WriteAcls | None:
+        """How this broker itself stores ACLs; None where the controller does."""
 
     def attach(self, member: ControlledMember) -> None:
         """Take note of whose control plane this is."""

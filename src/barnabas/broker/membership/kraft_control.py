@@ -67,6 +67,7 @@ class KRaftControl:
     takes_roles_from_images = True
     services: Sequence[Service] = ()
     write_settings = None
+    write_acls = None
 
     def __init__(
         self,

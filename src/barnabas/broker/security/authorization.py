@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from barnabas.broker.repeated_warnings import RepeatedWarnings
 from barnabas.broker.security.acl_binding import CLUSTER_NAME, AclBinding, AclFilter
@@ -23,9 +23,14 @@ log = logging.getLogger("barnabas.authorizer")
 
 _ACLS = "acls/"
 _STANDARD = ("org.apache.kafka.metadata.authorizer.StandardAuthorizer", "standard")
+_OF_ZOOKEEPER = "kafka.security.authorizer.AclAuthorizer"
 _SETTING = "authorizer.class.name"
 #: Names are cut in the log: clients choose them.
 _LONGEST_LOGGED = 100
+
+
+#: Stores ACLs in a home that the metadata do not write to: those that come, those that go.
+WriteAcls: TypeAlias = "Callable[[Sequence[AclBinding], Sequence[AclBinding], Done], None]"
 
 
 class Authorizer(Protocol):
@@ -39,9 +44,13 @@ class Authorizer(Protocol):
 
 
 class Authorization:
-    """Asks the authorizer, for handlers; keeps its ACLs at what the metadata says."""
+    """Asks the authorizer, for handlers; keeps its ACLs at what the metadata says.
 
-    def __init__(self, authorizer: Authorizer, metadata: ClusterMetadata) -> None:
+    With `write`, ACLs are stored elsewhere than in the metadata's own store.
+    """
+
+    def __init__(self, authorizer: Authorizer, metadata: ClusterMetadata, write: WriteAcls | None = None) -> None:
+        self._write = write or self._put
         self.authorizer = authorizer
         self._metadata = metadata
         self._acls: dict[str, AclBinding] = {}
@@ -128,14 +137,20 @@ class Authorization:
         """Store ACLs, of equal ones one, in one commit."""
         there = set(self._acls.values())
         new = dict.fromkeys(acl for acl in acls if acl not in there)
-        self._metadata.put_values({_ACLS + _key(acl): _value(acl) for acl in new}, done)
+        self._write(list(new), [], done)
 
     def delete(self, acls: Iterable[AclBinding], done: Done) -> None:
         """Delete ACLs, in one commit."""
-        self._metadata.put_values({_ACLS + _key(acl): None for acl in acls}, done)
+        self._write([], list(acls), done)
+
+    def _put(self, added: Sequence[AclBinding], removed: Sequence[AclBinding], done: Done) -> None:
+        values = {_ACLS + _key(acl): _value(acl) for acl in added}
+        self._metadata.put_values({**values, **{_ACLS + _key(acl): None for acl in removed}}, done)
 
 
-def make_authorization(config: BrokerConfig, metadata: ClusterMetadata) -> Authorization | None:
+def make_authorization(
+    config: BrokerConfig, metadata: ClusterMetadata, write: WriteAcls | None = None
+) -> Authorization | None:
     """Return the authorizer that the settings name; None where every principal may everything. Raises ConfigError."""
     name = config.get_str(_SETTING).strip()
     super_users = [user.strip() for user in (config["super.users"] or "").split(";") if user.strip()]
@@ -150,7 +165,11 @@ def make_authorization(config: BrokerConfig, metadata: ClusterMetadata) -> Autho
                 f"super.users and allow.everyone.if.no.acl.found need {_SETTING}: set it to {_STANDARD[0]}"
             )
         return None
-    if name in _STANDARD:
+    if name == _OF_ZOOKEEPER and config.zookeeper is None:
+        raise ConfigError(
+            f"{_SETTING}={name} keeps ACLs in ZooKeeper, and this broker joins no cluster there: take {_STANDARD[0]}"
+        )
+    if name in (*_STANDARD, _OF_ZOOKEEPER):
         allow_if_no_acl = config.get_bool("allow.everyone.if.no.acl.found")
         authorizer: Authorizer = StandardAuthorizer(super_users, allow_if_no_acl=allow_if_no_acl)
     else:
@@ -159,7 +178,7 @@ def make_authorization(config: BrokerConfig, metadata: ClusterMetadata) -> Autho
         if ":" not in name:
             raise ConfigError(f"{_SETTING}={name!r} is a Java class; there is {_STANDARD[0]}, or package.module:Class")
         authorizer = load_attribute(name, _SETTING)()
-    return Authorization(authorizer, metadata)
+    return Authorization(authorizer, metadata, write)
 
 
 def _key(acl: AclBinding) -> str:

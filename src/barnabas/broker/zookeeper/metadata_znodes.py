@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 #: Before a controller has said anything of a partition.
 UNKNOWN_EPOCH = -1
-#: So many notifications stay for brokers that have not read them; Apache Kafka deletes what is older than 15 minutes.
-KEPT_CHANGES = 1000
 
 
 class Change(NamedTuple):
@@ -182,7 +180,7 @@ def read_changes(after: int) -> Program[tuple[list[Change], int]]:
             entities[znodes.decode_config_change(path, znode.data)] = None
     changes = yield from read_settings(list(entities))
     last = max((number for number, _ in numbered), default=after)
-    old: list[Operation] = [Delete(f"{znodes.CONFIG_CHANGES}/{name}") for _, name in numbered[:-KEPT_CHANGES]]
+    old: list[Operation] = [Delete(f"{znodes.CONFIG_CHANGES}/{name}") for _, name in numbered[: -znodes.KEPT_CHANGES]]
     if old:
         yield old
     return changes, max(last, after)

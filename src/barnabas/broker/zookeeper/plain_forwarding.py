@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from barnabas import errors
-from barnabas.broker.envelope import ACLS, OF_CONTROLLERS
+from barnabas.broker.envelope import OF_CONTROLLERS
 from barnabas.broker.membership.node_to_controller_channel import ControllerRequest
 from barnabas.broker.membership.refusals import refused
 from barnabas.broker.purgatory import DelayedOperation
@@ -32,9 +32,6 @@ class PlainForwarding:
         """Return what serves an API: the controller where it is for that, else the broker's own handler."""
         if api_key in OF_CONTROLLERS:
             return self._handle
-        if api_key in ACLS:
-            # They stand in znodes that this broker does not read yet.
-            return _refuse
         assert local is not None, "all else is served here"
         return local
 
@@ -49,7 +46,3 @@ class PlainForwarding:
 
         self._requests.submit(ControllerRequest(lambda: request, done, context.now + _TIMEOUT, give_up))
         return operation
-
-
-def _refuse(broker: BrokerState, context: RequestContext, request: Any) -> Message:
-    return refused(request, errors.SecurityDisabledError.code)

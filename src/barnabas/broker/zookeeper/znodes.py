@@ -19,6 +19,8 @@ CLUSTER_ID = "/cluster/id"
 CONFIG, CONFIG_CHANGES = "/config", "/config/changes"
 CONFIG_CHANGE_PREFIX = "config_change_"
 CONFIG_TYPES = ("topics", "clients", "users", "brokers", "ips")
+#: So many notifications stay for brokers that have not read them; Apache Kafka deletes what is older than 15 minutes.
+KEPT_CHANGES = 1000
 DELETE_TOPICS = "/admin/delete_topics"
 DEFAULT_ENTITY = "<default>"
 #: What has to be there before a broker registers; parents come first.

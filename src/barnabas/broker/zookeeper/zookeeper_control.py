@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from barnabas import errors
@@ -10,7 +11,7 @@ from barnabas.broker.membership.broker_lifecycle import NO_EPOCH, LifecycleState
 from barnabas.broker.metadata.image_store import ImageStore
 from barnabas.broker.metadata.metadata_delta import MetadataDelta
 from barnabas.broker.metadata.metadata_image import MetadataImage
-from barnabas.broker.zookeeper import metadata_znodes, znodes
+from barnabas.broker.zookeeper import acl_znodes, metadata_znodes, znodes
 from barnabas.broker.zookeeper.controlled_shutdown import ControlledShutdown
 from barnabas.broker.zookeeper.controller.controller_apis import OF_BROKERS
 from barnabas.broker.zookeeper.controller_pushes import PUSHED, ControllerPushes
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from barnabas.broker.metadata.cluster_metadata import Done
     from barnabas.broker.metadata.metadata_image import Endpoint
     from barnabas.broker.request_dispatcher import Service
+    from barnabas.broker.security.acl_binding import AclBinding
     from barnabas.broker.zookeeper.entity_settings import Edits
     from barnabas.broker.zookeeper.operations import Program, ZooKeeperSession
     from barnabas.network.node import Node
@@ -71,6 +73,7 @@ class ZooKeeperControl:
         self._cluster_id: str | None = None
         self._connections = 0
         self._last_change = -1
+        self._last_acl_changes: dict[str, int] = {}
         self._controller_id: int | None = None
         self._state = LifecycleState.STARTING
         self._on_state: Callable[[LifecycleState], None] = lambda state: None
@@ -119,6 +122,8 @@ class ZooKeeperControl:
         """See `SessionListener`."""
         if path == znodes.CONFIG_CHANGES:
             self._run(metadata_znodes.read_changes(self._last_change), self._take_changes)
+        elif path in acl_znodes.ACL_CHANGES:
+            self._run(acl_znodes.read_acl_changes(path, self._last_acl_changes[path]), self._take_acls)
         else:
             self._registration.changed(path)
             self._role.controller.changed(path)
@@ -149,11 +154,13 @@ class ZooKeeperControl:
 
     # -- what stands in znodes ---------------------------------------------------------------------------------------
 
-    def _read(self) -> Program[metadata_znodes.ClusterZnodes]:
+    def _read(self) -> Program[tuple[metadata_znodes.ClusterZnodes, acl_znodes.FoundAcls | None]]:
         cluster_id = yield from metadata_znodes.prepare(self._new_cluster_id)
-        return (yield from metadata_znodes.read_cluster(cluster_id))
+        acls = (yield from acl_znodes.read_all_acls()) if self._config["authorizer.class.name"] else None
+        return (yield from metadata_znodes.read_cluster(cluster_id)), acls
 
-    def _take_in(self, found: metadata_znodes.ClusterZnodes) -> None:
+    def _take_in(self, read: tuple[metadata_znodes.ClusterZnodes, acl_znodes.FoundAcls | None]) -> None:
+        found, acls = read
         if self._known_cluster_id not in (None, found.cluster_id):
             self._failed(
                 errors.InconsistentClusterIdError(
@@ -163,7 +170,11 @@ class ZooKeeperControl:
             )
             return
         self._cluster_id, self._last_change = found.cluster_id, found.last_change
-        self.change(metadata_znodes.cluster_records(self.image, found))
+        records = list(metadata_znodes.cluster_records(self.image, found))
+        if acls is not None:
+            self._last_acl_changes = dict(acls.last_changes)
+            records += acl_znodes.acl_records(self.image, acls.acls, is_all=True)
+        self.change(records)
         self.is_caught_up = True
         self._pushes.retry()
         self.on_changed()
@@ -171,8 +182,12 @@ class ZooKeeperControl:
     def _take_changes(self, found: tuple[list[metadata_znodes.Change], int]) -> None:
         changes, last = found
         self._last_change = max(self._last_change, last)
-        self.change(metadata_znodes.settings_records(self.image, changes))
-        self._role.settings_changed(changes)
+        self._take_settings(changes)
+
+    def _take_acls(self, found: acl_znodes.FoundAcls) -> None:
+        for path, last in found.last_changes.items():
+            self._last_acl_changes[path] = max(self._last_acl_changes[path], last)
+        self.change(acl_znodes.acl_records(self.image, found.acls))
 
     def read_topic_settings(self, topics: Sequence[str], done: Callable[[list[Message]], None]) -> None:
         """See `PushTarget`."""
@@ -186,21 +201,41 @@ class ZooKeeperControl:
         except errors.KafkaError as problem:
             done(problem)
         else:
-            self._write(metadata_znodes.write_settings(entities), done)
+            self._write(metadata_znodes.write_settings(entities), self._take_settings, done)
+
+    def write_acls(self, added: Sequence[AclBinding], removed: Sequence[AclBinding], done: Done) -> None:
+        """See `ControlPlane`: write the znodes and announce them, as every broker of 3.9 with an AclAuthorizer does."""
+        try:
+            patterns = dict.fromkeys(acl_znodes.Pattern.of(acl) for acl in (*added, *removed))
+        except errors.KafkaError as problem:
+            done(problem)
+            return
+
+        def program() -> Program[acl_znodes.Acls]:
+            written = {}
+            for pattern in patterns:
+                change = partial(acl_znodes.changed_acls, pattern, added, removed)
+                written[pattern] = yield from acl_znodes.update_acls(pattern, change)
+            return written
+
+        self._write(program(), lambda found: self.change(acl_znodes.acl_records(self.image, found)), done)
 
     def _edit_entities(self, edits: Sequence[Edits], done: Done) -> None:
         """Change quotas and credentials, as the controller."""
-        self._write(metadata_znodes.edit_settings(edits), done)
+        self._write(metadata_znodes.edit_settings(edits), self._take_settings, done)
 
-    def _write(self, program: Program[list[metadata_znodes.Change]], done: Done) -> None:
-        def finished(result: list[metadata_znodes.Change] | errors.KafkaError) -> None:
+    def _take_settings(self, changes: list[metadata_znodes.Change]) -> None:
+        self.change(metadata_znodes.settings_records(self.image, changes))
+        self._role.settings_changed(changes)
+
+    def _write(self, program: Program[T], take: Callable[[T], None], done: Done) -> None:
+        def finished(result: T | errors.KafkaError) -> None:
             if isinstance(result, ConnectionLostError):
-                done(errors.KafkaTimeoutError(f"{result}; the settings may have been written, or not"))
+                done(errors.KafkaTimeoutError(f"{result}; it may have been written, or not"))
             elif isinstance(result, errors.KafkaError):
                 done(result)
             else:
-                self.change(metadata_znodes.settings_records(self.image, result))
-                self._role.settings_changed(result)
+                take(result)
                 done(None)
             self.on_answered()
 
