@@ -14,6 +14,7 @@ from barnabas.errors import (
     KafkaError,
     KafkaTimeoutError,
     TopicAuthorizationError,
+    UnknownServerError,
     for_code,
 )
 from barnabas.network.client_request import RequestBuilder
@@ -300,7 +301,8 @@ class Metadata:
                 invalid.add(topic.name)
             elif topic.error_code == TopicAuthorizationError.code:
                 unauthorized.add(topic.name)
-            if for_code(topic.error_code).refresh_metadata:
+            # A broker that fails at one request, for want of its ZooKeeper for instance, may know it at the next.
+            if for_code(topic.error_code).refresh_metadata or topic.error_code == UnknownServerError.code:
                 self.request_update(reset_equivalent_backoff=False)
         nodes = {
             broker.node_id: Node(broker.node_id, broker.host, broker.port, broker.rack) for broker in response.brokers

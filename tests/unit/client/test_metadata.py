@@ -42,6 +42,17 @@ def make_for_producer(max_idle: float = 300.0) -> ProducerMetadata:
 # The snapshot
 
 
+@pytest.mark.parametrize(("code", "asks"), [(3, True), (5, True), (-1, True), (17, False), (29, False)])
+def test_a_topic_that_a_broker_could_not_tell_of_is_asked_for_again_unless_that_is_no_use(
+    code: int, asks: bool
+) -> None:
+    """A broker of 3.9 whose session with ZooKeeper has just expired tells UNKNOWN_SERVER_ERROR of a topic."""
+    metadata = make()
+    metadata.update(metadata_response(BROKERS, errors={"t": code}), 0.0)
+    assert metadata.update_requested is asks
+    assert metadata.fetch().partition_count_for_topic("t") is None
+
+
 def test_a_snapshot_answers_what_a_client_asks() -> None:
     metadata = make()
     metadata.update(metadata_response(BROKERS, {"t": 3, "__internal": 1}, leader=2, leader_epoch=4), 0.0)
