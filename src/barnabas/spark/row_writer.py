@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
+from barnabas.errors import KafkaError
 from barnabas.spark.errors import SinkSchemaError
 from barnabas.spark.sink_schema import NULL_TOPIC, sink_columns
 
@@ -24,6 +25,32 @@ class TableSender(Protocol):
 
     def flush(self) -> None:
         """Send everything now, and wait for the results."""
+
+
+class RowsRefusedError(KafkaError):
+    """Rows could not be written and are left out from now on; the others must be written in another transaction."""
+
+
+class AskedRows(Protocol):
+    """Rows of a task that may be left out when they cannot be written."""
+
+    def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield all rows from the first on, also when some of `batches` were taken for an attempt that failed."""
+
+    def writer(self, producer: TableSender) -> Writer:
+        """Return what writes them once; raises RowsRefusedError when they must be written again."""
+
+
+class Writer(Protocol):
+    """Writes the rows of a task; see `RowWriter`."""
+
+    ends: dict[TopicPartition, int]
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Send the rows."""
+
+    def finish(self) -> int:
+        """Return the number of rows, once each is acknowledged."""
 
 
 class RowWriter:

@@ -107,7 +107,6 @@ WITHOUT_EFFECT = {
     "num.standby.replicas": "a task that moves restores its stores from the changelogs",
     "num.stream.threads": "Spark decides how many tasks run at a time",
     "poll.ms": "Spark decides when the next batch begins",
-    "task.timeout.ms": "a failed task is tried again as often as spark.task.maxFailures says",
 }
 
 _BOUNDS = {"int": 31, "long": 63}

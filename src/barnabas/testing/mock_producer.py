@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMetadata
-    from barnabas.client.producer.send_table import TableFuture
+    from barnabas.client.producer.send_table import Group, TableFuture
 
 # No row is too large here.
 _MOST_BYTES = 1 << 30
@@ -140,10 +140,11 @@ class MockProducer(MockTelemetry, Measured, Generic[K, V]):
         """As `Producer.send_table`; each row is kept as a record, whose key and value are bytes."""
         from barnabas.client.producer.send_table import TableFuture
 
-        future = TableFuture(table.num_rows)
         with self._lock:
             self._check_may_send("send_table()")
-            rows = list(_records_of(topic, table, self._partition_counts.get(topic, 1)))
+            groups = _groups_of(topic, table, self._partition_counts.get(topic, 1))
+            future = TableFuture(table.num_rows, [group.places for group in groups])
+            rows = [row for group in groups for row in _records_of(topic, group)]
             completions = [self._append(row, None, row.key, row.value) for row in rows]
         for completion in completions:
             future.add(completion.future.request_result, 0, 0)
@@ -380,21 +381,26 @@ class MockProducer(MockTelemetry, Measured, Generic[K, V]):
             self.sent_offsets = False
 
 
-def _records_of(topic: str, table: pa.Table | pa.RecordBatch, partition_count: int) -> Iterator[ProducerRecord]:
-    """Return the rows as `Producer.send_table` would encode and deal them out; the sticky partition is 0."""
+def _groups_of(topic: str, table: pa.Table | pa.RecordBatch, partition_count: int) -> list[Group]:
+    """Return the rows as `Producer.send_table` would deal them out."""
     from barnabas.client.cluster import Cluster, TopicInfo
     from barnabas.client.producer.send_table import dealt_out
-    from barnabas.records import read_batches
-    from barnabas.records.table_encoder import encode_arrow
 
     partitions = tuple(PartitionInfo(topic, number) for number in range(partition_count))
     cluster = Cluster(topics={topic: TopicInfo(topic, None, False, partitions)})
-    for partition, chunk in dealt_out(cluster, topic, table, _MOST_BYTES, -1):
-        for encoded in encode_arrow(chunk, now_ms=-1, max_batch_size=_MOST_BYTES):
-            for batch in read_batches(encoded):
-                for row in batch:
-                    timestamp = None if row.timestamp < 0 else row.timestamp
-                    yield ProducerRecord(topic, row.value, row.key, max(0, partition), timestamp, row.headers)
+    return dealt_out(cluster, topic, table, _MOST_BYTES, -1)
+
+
+def _records_of(topic: str, group: Group) -> Iterator[ProducerRecord]:
+    """Return the rows as `Producer.send_table` would encode them; the sticky partition is 0."""
+    from barnabas.records import read_batches
+    from barnabas.records.table_encoder import encode_arrow
+
+    for encoded in encode_arrow(group.rows, now_ms=-1, max_batch_size=_MOST_BYTES):
+        for batch in read_batches(encoded):
+            for row in batch:
+                timestamp = None if row.timestamp < 0 else row.timestamp
+                yield ProducerRecord(topic, row.value, row.key, max(0, group.partition), timestamp, row.headers)
 
 
 def _serialized(serializer: Any, topic: str, data: Any, headers: Any, what: str) -> bytes | None:

@@ -137,11 +137,12 @@ def drive(steps: protocol.SinkSteps, performer: Any) -> Requests:
 
 
 class TaskPerformer:
-    """Writes a task's rows, one request for each partition."""
+    """Writes a task's rows, one request for each partition; so often it is refused after the first one."""
 
-    def __init__(self, cluster: Cluster, rows: dict[int, list[bytes]]) -> None:
+    def __init__(self, cluster: Cluster, rows: dict[int, list[bytes]], refusals: int = 0) -> None:
         self._cluster = cluster
         self._rows = rows
+        self._refusals = refusals
 
     def ReadDecision(self) -> Requests:
         yield None
@@ -153,6 +154,9 @@ class TaskPerformer:
     def WriteRows(self, name: str, producer_id: int, epoch: int) -> Requests:
         for partition, rows in self._rows.items():
             yield from _write(TOPIC, partition, [(b"", row) for row in rows], name, (producer_id, epoch))
+            if self._refusals:
+                self._refusals -= 1
+                return None
         return sum(map(len, self._rows.values())), {TOPIC: list(self._rows)}
 
 
@@ -239,7 +243,7 @@ def attempt(cluster: Cluster, worker: Worker, run: str, batch: int, partition: i
     if not rows:
         return protocol.TaskReport(*task)
     steps = protocol.write_task(task, worker.pool(run), cluster.broker.now)
-    return (yield from drive(steps, TaskPerformer(cluster, rows)))
+    return (yield from drive(steps, TaskPerformer(cluster, rows, refusals=int(partition == batch % 3 == 1))))
 
 
 def query(cluster: Cluster, checkpoint: Checkpoint, run: str, batches: int, workers: list[Worker]) -> Requests:

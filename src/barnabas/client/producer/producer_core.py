@@ -192,9 +192,9 @@ class ProducerCore:
         config, now_ms = self.parts.config, self.parts.environment.wall_clock_ms()
         most = min(config.get_int("max.request.size"), config.get_int("buffer.memory"))
         groups = dealt_out(cluster, topic, table, most, now_ms)
-        future = TableFuture(table.num_rows)
+        future = TableFuture(table.num_rows, [group.places for group in groups])
         try:
-            for partition, chunk in groups:
+            for partition, chunk, _places in groups:
                 rows, row = arrow_rows(chunk, now_ms), 0
                 while row < rows.count:
                     row = yield from self._append_rows(future, topic, partition, rows, row)

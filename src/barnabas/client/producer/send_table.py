@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client.producer.append import record_size_upper_bound
 from barnabas.errors import IllegalArgumentError, IllegalTypeError, KafkaError, RecordTooLargeError
@@ -24,10 +25,12 @@ STICKY = -1
 class TableFuture:
     """What becomes of a table's rows."""
 
-    __slots__ = ("_error", "_parts", "rows")
+    __slots__ = ("_error", "_order", "_parts", "rows")
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, rows: int, order: Iterable[Iterable[int]]) -> None:
+        """`order` are the rows' places in the table in the order in which they are sent."""
         self.rows = rows
+        self._order = order
         # Results of batches, and the table's records in each: the first and the last.
         self._parts: list[tuple[ProduceRequestResult, int, int]] = []
         self._error: KafkaError | None = None
@@ -67,6 +70,19 @@ class TableFuture:
                 if error is not None:
                     yield error
 
+    def failed_rows(self) -> list[tuple[int, KafkaError]]:
+        """Return the rows that failed, by their place in the table, with their errors; waits until all are done."""
+        if self.exception() is None:
+            return []
+        order = itertools.chain.from_iterable(self._order)
+        sent = (
+            (next(order), result.outcome(index)[1])
+            for result, first, last in self._parts
+            for index in range(first, last + 1)
+        )
+        found = [(row, error) for row, error in sent if error is not None]
+        return found if self._error is None else [*found, *((row, self._error) for row in order)]
+
     def last_offsets(self) -> dict[TopicPartition, int]:
         """Return the highest offset of the stored rows in each partition."""
         found: dict[TopicPartition, int] = {}
@@ -93,24 +109,46 @@ class TableFuture:
         return all(result.done(index) for result, *ends in self._parts for index in ends)
 
 
+class Places:
+    """The places in a table of `count` rows of a chunk that begins at row `start`; `order` says which, None: all."""
+
+    __slots__ = ("_count", "_order", "_start")
+
+    def __init__(self, start: int, count: int, order: pa.Array | None = None) -> None:
+        self._start, self._count, self._order = start, count, order
+
+    def __iter__(self) -> Iterator[int]:
+        places = range(self._count) if self._order is None else self._order.to_pylist()
+        return (self._start + place for place in places)
+
+
+class Group(NamedTuple):
+    """Rows of a table for one partition (-1: the sticky one)."""
+
+    partition: int
+    rows: pa.RecordBatch
+    places: Places
+
+
 def dealt_out(
     cluster: Cluster, topic: str, table: pa.Table | pa.RecordBatch, max_record_size: int, now_ms: int
-) -> list[tuple[int, pa.RecordBatch]]:
-    """Return the table's rows by partition (-1: the sticky one), checked: from here on each of them can be sent."""
+) -> list[Group]:
+    """Return the table's rows by partition, checked: from here on each of them can be sent."""
     pa = pyarrow()
     if not isinstance(table, pa.Table | pa.RecordBatch):
         raise IllegalTypeError(f"send_table() takes a pyarrow.Table or RecordBatch, not {type(table).__name__}")
     chunks = table.to_batches() if isinstance(table, pa.Table) else [table]
-    groups = []
+    groups, start = list[Group](), 0
     for chunk in chunks:
         arrow_rows(chunk, now_ms)
         _check_timestamps(chunk)
         _check_sizes(chunk, max_record_size)
-        groups += list(_by_partition(chunk, cluster.partition_count_for_topic(topic) or 0, topic))
+        groups += _by_partition(chunk, start, cluster.partition_count_for_topic(topic) or 0, topic)
+        start += chunk.num_rows
     return groups
 
 
-def _by_partition(chunk: pa.RecordBatch, count: int, topic: str) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _by_partition(chunk: pa.RecordBatch, begin: int, count: int, topic: str) -> Iterator[Group]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -119,10 +157,10 @@ def _by_partition(chunk: pa.RecordBatch, count: int, topic: str) -> Iterator[tup
         return
     if count == 1 and "partition" not in names:
         # With nothing to choose, rows with and without key stay in their order.
-        yield 0, chunk
+        yield Group(0, chunk, Places(begin, chunk.num_rows))
         return
     if "key" not in names and "partition" not in names:
-        yield STICKY, chunk
+        yield Group(STICKY, chunk, Places(begin, chunk.num_rows))
         return
     if "key" in names:
         chosen = partition_column(chunk.column("key"), count)
@@ -137,7 +175,8 @@ def _by_partition(chunk: pa.RecordBatch, count: int, topic: str) -> Iterator[tup
     counted = pc.value_counts(ordered)
     start = 0
     for entry in sorted(counted.to_pylist(), key=lambda entry: entry["values"]):
-        yield entry["values"], chunk.slice(start, entry["counts"])
+        rows = start, entry["counts"]
+        yield Group(entry["values"], chunk.slice(*rows), Places(begin, entry["counts"], order.slice(*rows)))
         start += entry["counts"]
 
 

@@ -38,7 +38,8 @@ class InitProducerId(NamedTuple):
 class WriteRows(NamedTuple):
     """Write all rows of the task in a transaction of this identity, and leave it open.
 
-    Gives (rows, topics), and of a task with a state of its own a TaskState as the third.
+    Gives (rows, topics), and of a task with a state of its own a TaskState as the third. None says that rows could not
+    be written and are left out from now on: the others must be written in another transaction.
     """
 
     transactional_id: str
@@ -134,25 +135,32 @@ def write_task(task: Task, pool: IdPool, now: float) -> SinkSteps:
         is_mine_to_write = decision.state == REWRITE and task.partition in decision.lost
         if not is_mine_to_write:
             return report._replace(was_decided=True)
-    chosen = pool.take(task.batch, decision, now)
+    written: tuple[int, dict[str, list[int]], *tuple[Any, ...]] | None = None
+    while written is None:
+        identity: tuple[str, int, int] = yield from _identity(task.batch, pool, decision, now)
+        try:
+            written = yield WriteRows(*identity)
+        finally:
+            if written is None:
+                pool.failed(identity[0])
+    rows, topics, *state = written
+    if not rows:
+        # The cluster knows no transaction without a record, so there is none to be ended, and its id is free.
+        pool.failed(identity[0])
+        identity = "", -1, -1
+    return report._replace(transaction=TaskTransaction(task.partition, *identity, rows, topics, *state))
+
+
+def _identity(batch: int, pool: IdPool, decision: Decision | None, now: float) -> SinkSteps:
+    """Return an identity for a transaction of a task: transactional id, producer id and epoch."""
+    chosen = pool.take(batch, decision, now)
     if isinstance(chosen, Resume):
         identity = chosen.transactional_id, chosen.producer_id, chosen.epoch
     else:
         producer_id, epoch = yield InitProducerId(chosen.transactional_id)
         identity = chosen.transactional_id, producer_id, epoch
-    pool.used(task.batch, *identity, now)
-    has_written = False
-    try:
-        rows, topics, *state = yield WriteRows(*identity)
-        has_written = True
-    finally:
-        if not has_written:
-            pool.failed(chosen.transactional_id)
-    if not rows:
-        # The cluster knows no transaction without a record, so there is none to be ended, and its id is free.
-        pool.failed(chosen.transactional_id)
-        identity = "", -1, -1
-    return report._replace(transaction=TaskTransaction(task.partition, *identity, rows, topics, *state))
+    pool.used(batch, *identity, now)
+    return identity
 
 
 def commit_batch(batch: int, reports: Sequence[TaskReport]) -> SinkSteps:

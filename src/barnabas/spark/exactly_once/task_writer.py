@@ -21,7 +21,7 @@ from barnabas.spark.exactly_once.driver_steps import SinkPlace
 from barnabas.spark.exactly_once.task_notes import Note
 from barnabas.spark.exactly_once.transactional_id_pool import IdPool
 from barnabas.spark.garbage_collection import freeze_loaded_objects
-from barnabas.spark.row_writer import RowWriter
+from barnabas.spark.row_writer import AskedRows, RowsRefusedError, RowWriter, Writer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,15 +37,23 @@ class RowSettings(NamedTuple):
     """How rows become records.
 
     `note` gives what a task with a state says of it, once all its rows are taken; None when it computed nothing.
+    `asked` is given where rows may be left out.
     """
 
     topic: str | None
     include_timestamp: bool
     note: Callable[[], Note | None] = lambda: None
     notes_ends: bool = False
+    asked: AskedRows | None = None
 
-    def writer(self, producer: Producer[Any, Any]) -> RowWriter:
+    def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Return the rows to write, those of an attempt before that was refused among them."""
+        return batches if self.asked is None else self.asked.rows(batches)
+
+    def writer(self, producer: Producer[Any, Any]) -> Writer:
         """Return a writer for the rows of a task."""
+        if self.asked is not None:
+            return self.asked.writer(producer)
         return RowWriter(producer, self.topic, include_timestamp=self.include_timestamp, notes_ends=self.notes_ends)
 
 
@@ -142,19 +150,22 @@ class _TaskPerformer:
             self._worker.give_up_producer()
             raise
 
-    def _write_rows(self, step: protocol.WriteRows) -> tuple[int, dict[str, list[int]], TaskState | None]:
+    def _write_rows(self, step: protocol.WriteRows) -> tuple[int, dict[str, list[int]], TaskState | None] | None:
         producer = self._worker.producer()
         try:
             if self._initialized != step.transactional_id:
                 detached_transaction.resume(producer, *step)
             producer.begin_transaction()
             writer = self._settings.writer(producer)
-            for batch in self.rows:
+            for batch in self._settings.rows(self.rows):
                 writer.write(batch)
             rows = writer.finish()
             note = self._settings.note()
             state = None if note is None else note.state(writer.ends.items())
             detached = detached_transaction.detach(producer)
+        except RowsRefusedError:
+            self._worker.give_up_producer()
+            return None
         except BaseException:
             self._worker.give_up_producer()
             raise

@@ -4,7 +4,7 @@ cimport cython
 
 from barnabas.streams.engine.context cimport TaskContext
 from barnabas.streams.engine.operator_processor cimport OperatorProcessor
-from barnabas.streams.engine.record cimport InputRecord, StampedRecord, output_record, stamped_record
+from barnabas.streams.engine.record cimport InputRecord, OutputRecord, StampedRecord, output_record, stamped_record
 from barnabas.streams.engine.record_collector cimport RecordCollector
 from barnabas.streams.engine.task_node cimport TaskNode
 from barnabas.streams.serdes.record_context cimport RecordContext
@@ -40,5 +40,5 @@ cdef class SinkTaskNode(TaskNode):
     cdef TaskContext _context
     cdef RecordCollector _collector
 
-    @cython.locals(context=RecordContext, headers=list, collector=RecordCollector, at_key=bint)
+    @cython.locals(context=RecordContext, headers=list, collector=RecordCollector, at_key=bint, made=OutputRecord)
     cpdef object process(self, Record record)

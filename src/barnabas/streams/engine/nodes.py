@@ -167,11 +167,12 @@ class SinkTaskNode(TaskNode):
             return
         context.raw_key = None
         context.raw_value = None
-        if self.partitioner is None:
-            collector.records.append(output_record(topic, None, key, value, record.timestamp, headers))
-            return
-        for partition in collector.partitions(self.partitioner, topic, record):
-            collector.records.append(output_record(topic, partition, key, value, record.timestamp, headers))
+        partitions = (None,) if self.partitioner is None else collector.partitions(self.partitioner, topic, record)
+        for partition in partitions:
+            made = output_record(topic, partition, key, value, record.timestamp, headers)
+            if collector.keeps_origins:
+                made.origin = (self.name, context, collector.source)
+            collector.records.append(made)
 
 
 def make_nodes(topology: described.ProcessorTopology) -> dict[str, TaskNode]:

@@ -19,6 +19,7 @@ cdef class OutputRecord:
     cdef readonly object value
     cdef readonly object timestamp
     cdef readonly object headers
+    cdef public object origin
 
 
 cdef class StampedRecord:

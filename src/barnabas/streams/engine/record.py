@@ -62,11 +62,12 @@ class InputRecord:
 class OutputRecord:
     """A record to be written. A partition of None is left to the default partitioner, a timestamp of None to the clock.
 
-    `partition` is the task's own for changelogs.
+    `partition` is the task's own for changelogs. `origin` is where the engine made it, if that is kept: the node's
+    name, the `RecordContext`, and the `InputRecord` that was processed last.
     """
 
     if not cython.compiled:
-        __slots__ = ("headers", "key", "partition", "timestamp", "topic", "value")
+        __slots__ = ("headers", "key", "origin", "partition", "timestamp", "topic", "value")
 
     def __init__(
         self,
@@ -83,6 +84,7 @@ class OutputRecord:
         self.value = value
         self.timestamp = timestamp
         self.headers = headers
+        self.origin: Any = None
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.topic, self.partition, self.key, self.value, self.timestamp, self.headers))

@@ -9,3 +9,5 @@ cdef class RecordCollector:
     cdef object _handler
     cdef object _partitions_of
     cdef readonly list records
+    cdef public bint keeps_origins
+    cdef public object source

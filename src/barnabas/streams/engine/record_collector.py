@@ -57,13 +57,18 @@ def failed(message: str, node: str | None, cause: BaseException) -> FailedProces
 @cython.final
 @cython.cclass
 class RecordCollector:
-    """Holds what was sent until the task takes it."""
+    """Holds what was sent until the task takes it.
+
+    With `keeps_origins` records remember where they were made; `source` is the record that is being processed.
+    """
 
     def __init__(self, task: Sender, production_handler: Any, partitions_of: Callable[[str], int]) -> None:
         self._task = task
         self._handler = production_handler
         self._partitions_of = partitions_of
         self.records: list[OutputRecord] = []
+        self.keeps_origins = False
+        self.source: Any = None
 
     def take(self) -> list[OutputRecord]:
         """Return what was sent since the last call."""

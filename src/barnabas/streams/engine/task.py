@@ -51,12 +51,14 @@ class TaskSettings(NamedTuple):
     """What a task is told beside its topology.
 
     `partitions_of` returns how many partitions a topic has, for partitioners; `global_store` finds a global store.
+    `keeps_origins` says whether sent records remember where they were made.
     """
 
     config: StreamsConfig
     backend: Backend | None = None
     global_store: Callable[[str], StateStore | None] = lambda name: None
     partitions_of: Callable[[str], int] = lambda topic: 1
+    keeps_origins: bool = False
 
 
 @cython.cclass
@@ -75,6 +77,7 @@ class Task:
         self._topology = topology
         self._settings = settings
         self.collector = RecordCollector(self, config.production_exception_handler, settings.partitions_of)
+        self.collector.keeps_origins = settings.keeps_origins
         self._context = TaskContext(self, config.values, config.default_key_serde, config.default_value_serde)
         self._group = PartitionGroup(self._stamp)
         self._stream_time_queue = PunctuationQueue()
@@ -145,6 +148,7 @@ class Task:
         )
         context.current_node = node
         context.set_system_time_ms(now_ms)
+        self.collector.source = raw
         try:
             node.process(make_record(record.key, record.value, record.timestamp, raw.headers))
         except FailedProcessingError as problem:

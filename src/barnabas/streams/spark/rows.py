@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import pickle
+from collections.abc import Iterator, Sequence
 from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,11 @@ def _pairs(headers: list[dict[str, Any]]) -> list[tuple[str, bytes | None]]:
     return [(header["key"], header["value"]) for header in headers]
 
 
-def output_rows(records: Iterable[OutputRecord]) -> pa.RecordBatch | None:
+#: A column of rows for the sink, where it is kept: pickled, what `ErrorHandlerContext` tells of a record's source.
+ORIGIN = "origin"
+
+
+def output_rows(records: Sequence[OutputRecord], *, with_origins: bool = False) -> pa.RecordBatch | None:
     """Return rows for the sink, in the order of the records; None without any."""
     columns = list(zip(*records, strict=True))
     if not columns:
@@ -47,7 +52,21 @@ def output_rows(records: Iterable[OutputRecord]) -> pa.RecordBatch | None:
         pa.array(column, field.type)
         for column, field in zip((topics, partitions, keys, values, times, texts), schema, strict=True)
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    found = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    if with_origins:
+        return found.append_column(ORIGIN, pa.array([_origin(record.origin) for record in records], pa.binary()))
+    return found
+
+
+def _origin(origin: Any) -> bytes | None:
+    if origin is None:
+        return None
+    node, where, source = origin
+    is_same = source is not None and (source.topic, source.partition, source.offset) == (
+        where.topic, where.partition, where.offset
+    )  # fmt: skip
+    raw = (source.key, source.value) if is_same else (None, None)
+    return pickle.dumps((node, where.topic, where.partition, where.offset, [*where.headers], where.timestamp, *raw))
 
 
 def output_schema() -> pa.Schema:

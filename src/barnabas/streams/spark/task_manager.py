@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 import uuid
@@ -24,12 +25,13 @@ from barnabas.spark.exactly_once.task_notes import Note
 from barnabas.spark.exactly_once.task_writer import RowSettings
 from barnabas.streams.config import StreamsConfig
 from barnabas.streams.engine.global_task import GlobalTask
-from barnabas.streams.engine.record import InputRecord
+from barnabas.streams.engine.record import InputRecord, OutputRecord
 from barnabas.streams.engine.task import Task, TaskSettings
-from barnabas.streams.errors import ProcessorStateError, StreamsError
+from barnabas.streams.errors import ProcessorStateError, StreamsError, TaskCorruptedError
 from barnabas.streams.spark import rows
 from barnabas.streams.spark.application import Application, application_folder
 from barnabas.streams.spark.restorable_task import BatchPlan, EngineTask, TaskPlan
+from barnabas.streams.spark.send_errors import SendErrors, asks
 from barnabas.streams.spark.state_directory import clean
 from barnabas.streams.spark.state_protocol import Compute, Keep, ReadDecision, Restore, TaskBatch, run_task
 from barnabas.streams.spark.task_measures import BatchCounts, RestoreEvent, TaskAnswer, TaskMeasures
@@ -40,6 +42,8 @@ from barnabas.streams.topology.processor_api import TaskId
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+LOGGER = logging.getLogger(__name__)
 
 Rows = Generator["pa.RecordBatch", None, Any]
 
@@ -68,19 +72,38 @@ class TaskHome:
         self._global: GlobalTask | None = None
         self._global_positions: dict[TopicPartition, int] = {}
         self._tell: Callable[[RestoreEvent], None] = lambda event: None
+        #: Whether rows tell where they were made, for a handler of send errors.
+        self.keeps_origins = asks(self._config.production_exception_handler)
 
     def run(self, request: Request, tell: Callable[[RestoreEvent], None] = lambda event: None) -> TaskAnswer:
         """Read, compute and write the batch of a task, in a transaction that stays open; returns what to decide on.
 
         `tell` hears how a restoration goes on.
         """
-        source = self._application.source
         self._tell = tell
-        with closing(self.attempt(request, read_records(source, request.planned, request.topic_ids))) as attempt:
-            settings = RowSettings(None, True, lambda: attempt.note, notes_ends=True)
+        began = time.monotonic()
+        while True:
+            try:
+                return self._run_once(request)
+            except TaskCorruptedError as error:
+                if time.monotonic() - began >= self._config.values["task.timeout.ms"] / 1000:
+                    raise
+                LOGGER.warning("task %s is restored, and computes its batch again: %s", request.planned.name, error)
+
+    def _run_once(self, request: Request) -> TaskAnswer:
+        records = read_records(self._application.source, request.planned, request.topic_ids)
+        with (
+            closing(self.attempt(request, records)) as attempt,
+            closing(self._send_errors(TaskId.parse(request.planned.name), attempt)) as asked,
+        ):
+            settings = RowSettings(None, True, lambda: attempt.note, notes_ends=True, asked=asked)
             report = task_writer.write(self._application.place, request.spark, attempt.rows, settings)
             report = report._replace(was_decided=report.was_decided or attempt.was_decided)
-            return TaskAnswer(report, attempt.measures())
+            return TaskAnswer(report, attempt.measures(len(asked.left_out)))
+
+    def _send_errors(self, task: TaskId, attempt: Attempt) -> SendErrors:
+        handler = self._config.production_exception_handler
+        return SendErrors(handler, task, self.changelogs_of(task), attempt.left_out)
 
     def attempt(self, request: Request, batches: Iterable[pa.RecordBatch]) -> Attempt:
         """Return what computes the batch of these records, to be closed; the task is its own until then."""
@@ -111,7 +134,7 @@ class TaskHome:
         id = TaskId.parse(plan["task"])
         self.catch_up_global(plan)
         topology = self._application.subtopologies[id.subtopology]
-        settings = TaskSettings(self._config, None, self._global_store, self._partitions_of)
+        settings = TaskSettings(self._config, None, self._global_store, self._partitions_of, self.keeps_origins)
         held.restore(TaskPlan(topology, id, settings, plan), self._changelogs, state, self._tell)
         if held.kept is not None and self._last is not None:
             states = self._last.states_after().values()
@@ -190,15 +213,20 @@ class Attempt:
         self._began = time.monotonic()
         self.rows = self._run()
 
-    def measures(self) -> TaskMeasures | None:
-        """Return what the attempt has counted, None when it has computed nothing."""
+    def left_out(self, row: pa.RecordBatch) -> None:
+        """Count no more what was not written in the end."""
+        if self._counts is not None:
+            self._counts.wrote(row, -1)
+
+    def measures(self, left_out: int = 0) -> TaskMeasures | None:
+        """Return what the attempt has counted, None when it has computed nothing; `left_out` were dropped since."""
         task, counts = self._held.task, self._counts
         if task is None or counts is None:
             return None
         return TaskMeasures(
             self._plan["task"],
             time.monotonic() - self._began,
-            task.dropped_records - self._dropped_before,
+            task.dropped_records - self._dropped_before + left_out,
             self._held.take_restored(),
             counts.consumed,
             counts.produced,
@@ -258,7 +286,7 @@ class Attempt:
                         task.punctuate_stream_time()
                 yield from self._worked_off(task, counts, now)
         task.punctuate_system_time(now)
-        if (sent := rows.output_rows(task.commit())) is not None:
+        if (sent := self._output(task.commit())) is not None:
             counts.wrote(sent)
             yield sent
         note = {"id": uuid.uuid4().hex, "metadata": task.metadata().decode(), "positions": _positions(self._plan)}
@@ -266,11 +294,13 @@ class Attempt:
         self.note = Note(self._plan["task"], text, self._home.changelogs_of(task.id))
         return text
 
-    @staticmethod
-    def _worked_off(task: Task, counts: BatchCounts, now_ms: int) -> Iterator[pa.RecordBatch]:
+    def _output(self, records: list[OutputRecord]) -> pa.RecordBatch | None:
+        return rows.output_rows(records, with_origins=self._home.keeps_origins)
+
+    def _worked_off(self, task: Task, counts: BatchCounts, now_ms: int) -> Iterator[pa.RecordBatch]:
         while task.process_next(now_ms):
             task.punctuate_stream_time()
-        if (sent := rows.output_rows(task.collector.take())) is not None:
+        if (sent := self._output(task.collector.take())) is not None:
             counts.wrote(sent)
             yield sent
 

@@ -118,10 +118,10 @@ class BatchCounts:
             whole = min(before.least, least), max(before.greatest, greatest)
             self.ages[node] = Age(before.records + len(times), age, *whole)
 
-    def wrote(self, rows: pa.RecordBatch) -> None:
-        """Count rows for the sink; those of changelogs are none of a sink's."""
+    def wrote(self, rows: pa.RecordBatch, sign: int = 1) -> None:
+        """Count rows for the sink, or with -1 take them back; those of changelogs are none of a sink's."""
         for node, topic, chosen in _by_topic(self._sinks, rows):
-            _count(self.produced, (node, topic), chosen)
+            _count(self.produced, (node, topic), chosen, sign)
 
 
 def _by_topic(nodes: dict[str, str], rows: pa.RecordBatch) -> Iterator[tuple[str, str, pa.RecordBatch]]:
@@ -135,12 +135,14 @@ def _by_topic(nodes: dict[str, str], rows: pa.RecordBatch) -> Iterator[tuple[str
             yield nodes[topic], topic, rows if len(names) == 1 else rows.filter(pc.equal(topics, topic))
 
 
-def _count(counts: dict[tuple[str, str], tuple[int, int]], key: tuple[str, str], rows: pa.RecordBatch) -> None:
+def _count(
+    counts: dict[tuple[str, str], tuple[int, int]], key: tuple[str, str], rows: pa.RecordBatch, sign: int = 1
+) -> None:
     import pyarrow.compute as pc
 
     size = sum(pc.sum(pc.binary_length(rows.column(name))).as_py() or 0 for name in ("key", "value"))
     records, before = counts.get(key, (0, 0))
-    counts[key] = records + rows.num_rows, before + size
+    counts[key] = records + sign * rows.num_rows, before + sign * size
 
 
 def size_of(name: str, store: StateStore, on_disk: Counter[str]) -> StoreSize:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
@@ -60,8 +61,7 @@ class TransactionalRequestSender:
 
     def _drop_unsent_batches(self) -> None:
         if self._accumulator.has_undrained():
-            reason = self._manager.last_error or TransactionAbortedError()
-            self._accumulator.abort_batches(reason, lambda batch: not batch.has_sequence)
+            self._accumulator.abort_batches(_follow_up(self._manager.last_error), lambda batch: not batch.has_sequence)
 
     def _node_for(self, request: TransactionalRequest, now: float) -> Node | None:
         """Return the broker for the request; None when another request, or the next turn, has to find it."""
@@ -105,3 +105,12 @@ class TransactionalRequestSender:
             if not isinstance(error, KafkaError):
                 raise
         return inf
+
+
+def _follow_up(error: KafkaError | None) -> KafkaError:
+    """Return what batches are told that were not sent because of another one's error, which is its cause."""
+    if error is None:
+        return TransactionAbortedError()
+    found = copy.copy(error)
+    found.__cause__ = error
+    return found
