@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.spark.exactly_once.decision import LOST, Decision, DecisionError, TaskState, TaskTransaction
+from barnabas.spark.exactly_once.decision import (
+    COMPLETE,
+    DECIDED,
+    LOST,
+    REWRITE,
+    Decision,
+    DecisionError,
+    TaskState,
+    TaskTransaction,
+)
 from barnabas.spark.exactly_once.transactional_id_pool import (
     LAST_EPOCH_TO_RESUME,
     LONGEST_REST,
@@ -41,26 +50,32 @@ def test_a_record_of_another_kind_is_not_taken_for_a_decision(value: bytes) -> N
 
 
 def test_an_id_whose_transaction_was_committed_goes_on_with_the_next_epoch() -> None:
-    assert used_in_batch_5().take(6, Decision(5, "r1", tasks=(TASK,)), 1.0) == Resume("sink-q-task-w-0", 17, 5)
+    assert used_in_batch_5().take(6, Decision(5, "r1", COMPLETE, (TASK,)), 1.0) == Resume("sink-q-task-w-0", 17, 5)
 
 
 @pytest.mark.parametrize(
     ("batch", "decision"),
-    [(5, Decision(4, "r1")), (6, Decision(4, "r1")), (6, None), (5, Decision(5, "r1", tasks=(TASK,)))],
-    ids=["same batch again", "decision not seen yet", "no decision", "being rewritten"],
+    [
+        (5, Decision(4, "r1", COMPLETE)),
+        (6, Decision(4, "r1", COMPLETE)),
+        (6, None),
+        (5, Decision(5, "r1", REWRITE, (TASK,))),
+        (6, Decision(5, "r1", DECIDED, (TASK,))),
+    ],
+    ids=["same batch again", "decision not seen yet", "no decision", "being rewritten", "perhaps not ended yet"],
 )
-def test_an_id_that_may_still_be_decided_on_is_left_alone(batch: int, decision: Decision | None) -> None:
+def test_an_id_whose_transaction_a_driver_may_still_end_is_left_alone(batch: int, decision: Decision | None) -> None:
     assert used_in_batch_5().take(batch, decision, 1.0) == Initialize("sink-q-task-w-1")
 
 
 @pytest.mark.parametrize(
     ("epoch", "decision", "now"),
     [
-        (4, Decision(5, "r1"), 1.0),
+        (4, Decision(5, "r1", COMPLETE), 1.0),
         (4, Decision(6, "r1"), 1.0),
-        (4, Decision(5, "r1", LOST, (TASK,), (3,)), 1.0),
-        (4, Decision(5, "r1", tasks=(TASK,)), LONGEST_REST + 1),
-        (LAST_EPOCH_TO_RESUME, Decision(5, "r1", tasks=(TASK._replace(epoch=LAST_EPOCH_TO_RESUME),)), 1.0),
+        (4, Decision(5, "r1", COMPLETE, (TASK,), (3,)), 1.0),
+        (4, Decision(5, "r1", COMPLETE, (TASK,)), LONGEST_REST + 1),
+        (LAST_EPOCH_TO_RESUME, Decision(5, "r1", COMPLETE, (TASK._replace(epoch=LAST_EPOCH_TO_RESUME),)), 1.0),
     ],
     ids=["not named", "a later decision", "lost", "rested for long", "epochs run out"],
 )
@@ -84,9 +99,10 @@ class Attempt(NamedTuple):
     is_named: bool
     decides: bool
     is_seen: bool
+    is_marked: bool
 
 
-@given(st.lists(st.builds(Attempt, st.booleans(), st.booleans(), st.booleans(), st.booleans()), max_size=60))
+@given(st.lists(st.builds(Attempt, *[st.booleans()] * 5), max_size=60))
 def test_there_are_as_many_ids_as_attempts_between_two_decisions_and_no_undecided_one_is_given_away(
     attempts: list[Attempt],
 ) -> None:
@@ -104,11 +120,13 @@ def test_there_are_as_many_ids_as_attempts_between_two_decisions_and_no_undecide
             undecided[chosen.transactional_id] = batch
         if attempt.decides:
             task = TASK._replace(transactional_id=chosen.transactional_id, producer_id=1, epoch=number)
-            log = Decision(batch, "r", tasks=(task,) if attempt.is_named and not attempt.fails else ())
+            state = COMPLETE if attempt.is_marked else DECIDED
+            log = Decision(batch, "r", state, (task,) if attempt.is_named and not attempt.fails else ())
             batch += 1
         if attempt.is_seen and log is not None:
             seen = log
-            undecided = {name: used for name, used in undecided.items() if used > log.batch}
+            finished = log.batch if log.state == COMPLETE else log.batch - 1
+            undecided = {name: used for name, used in undecided.items() if used > finished}
 
     assert len(pool) == most
 

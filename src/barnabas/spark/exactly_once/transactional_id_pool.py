@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from barnabas.spark.exactly_once.decision import COMPLETE, DECIDED, Decision
+from barnabas.spark.exactly_once.decision import COMPLETE, Decision
 
 #: From this epoch on a new one is asked for, which gives a new producer id once they are used up.
 LAST_EPOCH_TO_RESUME = 32_000
@@ -37,10 +37,12 @@ class _Use(NamedTuple):
 class IdPool:
     """Ids that no other process ever uses, so that only a driver that ends a transaction interferes.
 
-    An id is left alone as long as its last transaction may still be decided on: until the log shows a decision of that
-    batch, and a later batch is being written. An attempt that failed reported nothing, so its id is free at once. So
-    there are never more ids than the most attempts that wrote rows in this process from one decision that it has seen
-    to the next, and one for the attempt at work.
+    An id is left alone as long as a driver may still decide on its last transaction or end it: until the log shows the
+    decision on that batch as complete, or one on a later batch, and a later batch is being written. A driver that takes
+    over before commits once more what is decided, and would take a transaction whose id has gone on for lost. An
+    attempt that failed reported nothing, so its id is free at once. So there are never more ids than the most attempts
+    that wrote rows in this process from one decision that it has seen done to the next, and one for the attempt at
+    work.
     """
 
     def __init__(self, base: str, process: str) -> None:
@@ -56,15 +58,19 @@ class IdPool:
         for name, use in self._uses.items():
             if use is None:
                 return Initialize(name)
-            if decision is not None and use.batch <= decision.batch and use.batch < batch:
+            if use.batch < batch and decision is not None and _is_finished(use, decision):
                 return self._resumed(name, use, decision, now) or Initialize(name)
         return Initialize(f"{self._base}-{len(self._uses)}")
 
     def _resumed(self, name: str, use: _Use, decision: Decision, now: float) -> Resume | None:
         named = decision.names(name)
-        if named is None or (named.producer_id, named.epoch) != (use.producer_id, use.epoch):
+        if (
+            named is None
+            or named.partition in decision.lost
+            or (named.producer_id, named.epoch) != (use.producer_id, use.epoch)
+        ):
             return None
-        if decision.batch != use.batch or decision.state not in (DECIDED, COMPLETE):
+        if decision.batch != use.batch:
             return None
         if use.epoch >= LAST_EPOCH_TO_RESUME or now - use.at > LONGEST_REST:
             return None
@@ -77,3 +83,7 @@ class IdPool:
     def failed(self, transactional_id: str) -> None:
         """Note that the attempt that used it ended without a report: no decision can ever name what it wrote."""
         self._uses[transactional_id] = None
+
+
+def _is_finished(use: _Use, decision: Decision) -> bool:
+    return use.batch < decision.batch or (use.batch == decision.batch and decision.state == COMPLETE)

@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import state_model as model
 
 from barnabas.spark.exactly_once import commit_protocol as protocol
+from barnabas.spark.exactly_once import transactional_id_pool
 from barnabas.spark.exactly_once.decision import COMPLETE, Decision, DecisionError, TaskState, TaskTransaction
 from barnabas.streams.spark import batch_protocol, state_protocol
 
@@ -270,3 +271,22 @@ def test_the_decision_log_is_read_to_its_end_where_its_last_record_is_late(monke
     monkeypatch.setattr(model.Driver, "has_marks", False)
 
     assert [model.chaos(seed) for seed in range(8)] == [[]] * 8
+
+
+#: Drivers come back, or take over, while the mark of the batch before was not written yet.
+LATE_MARKS = (131, 256, 330)
+
+
+def test_a_driver_that_finds_a_batch_decided_but_not_marked_takes_nothing_for_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(model.Driver, "has_marks", False)
+
+    assert [model.chaos(seed) for seed in LATE_MARKS] == [[]] * len(LATE_MARKS)
+
+
+def test_tasks_that_go_on_under_an_id_before_the_mark_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model.Driver, "has_marks", False)
+    monkeypatch.setattr(transactional_id_pool, "_is_finished", lambda use, decision: use.batch <= decision.batch)
+
+    assert [] not in [model.chaos(seed) for seed in LATE_MARKS]
