@@ -113,6 +113,8 @@ class Member:
         self.log, self.store = self.disk.open()
         self.life = 0
         self.paused_until = 0.0
+        #: Whether the machine is gone, and not the process alone: no connection is reset, none refused.
+        self.is_silent = False
         self.client: KafkaRaftClient | None = None
         self.machine = StateMachine(self)
         self._wake = 0.0
@@ -125,16 +127,20 @@ class Member:
     def start(self) -> None:
         """Begin a process on the disk."""
         self._wake = 0.0
+        self.is_silent = False
         self.client = KafkaRaftClient(self.config, self.log, self.store, Random(self.cluster.random.random()))
         self.machine = StateMachine(self)
         self.client.register(self.machine)
         self.client.initialize(self.cluster.instant)
         self.turn()
 
-    def stop(self, *, power_loss: bool) -> None:
-        """Kill the process, perhaps with all that the disk does not have."""
+    def stop(self, *, power_loss: bool, silent: bool = False) -> None:
+        """Kill the process, perhaps with all that the disk does not have; `silent` with its machine."""
         self.client = None
         self.life += 1
+        self.is_silent = silent
+        if not silent:
+            self.cluster.reset_connections(self)
         self.log, self.store = self.disk.crash(self.cluster.random if power_loss else None)
 
     @property
@@ -194,9 +200,11 @@ class RaftCluster:
         self._events: list[tuple[float, int, Callable[[], object]]] = []
         self._sequence = count()
         self._request_ids = count(1)
-        self._waiting: dict[int, tuple[Member, int, int, int]] = {}
+        self._waiting: dict[int, tuple[Member, int, int, int, Member]] = {}
         self.loss = self.duplication = self.lateness = 0.0
         self.cut: set[tuple[int, int]] = set()
+        #: Pairs (asker, asked) whose connections are refused: the asker hears at once that there is no answer.
+        self.refused: set[tuple[int, int]] = set()
         self.leaders: dict[int, int] = {}
         #: Offset → the digest of all that was committed before it; the records themselves by their last offset.
         self.digests: dict[int, int] = {0: 0}
@@ -283,7 +291,7 @@ class RaftCluster:
             if isinstance(one, OutboundRequest):
                 self._send_request(sender, one)
             elif one.request_id in self._waiting:
-                asker, life, source, correlation_id = self._waiting.pop(one.request_id)
+                asker, life, source, correlation_id, _ = self._waiting.pop(one.request_id)
                 self._respond(sender, asker, life, source, correlation_id, one.message)
             else:
                 self.answers[one.request_id] = one.message
@@ -295,7 +303,9 @@ class RaftCluster:
             request_id = next(self._request_ids)
 
             def arrive(request_id: int = request_id) -> None:
-                if receiver.client is None:
+                if receiver.is_silent:
+                    return
+                if receiver.client is None or (sender.id, receiver.id) in self.refused:
                     self._respond(receiver, sender, life, source, correlation_id, None)
                     return
                 if receiver.paused_until > self.now:
@@ -306,7 +316,7 @@ class RaftCluster:
                     answer = ApiVersionsResponse(supported_features=features)
                     self._respond(receiver, sender, life, source, correlation_id, answer)
                     return
-                self._waiting[request_id] = (sender, life, source, correlation_id)
+                self._waiting[request_id] = (sender, life, source, correlation_id, receiver)
                 receiver.client.handle_request(InboundRequest(request_id, request.message, "CONTROLLER"), self.instant)
                 receiver.turn()
 
@@ -326,6 +336,13 @@ class RaftCluster:
 
         for delay in self._delays(sender, asker):
             self.at(self.now + delay, arrive)
+
+    def reset_connections(self, member: Member) -> None:
+        """Tell all who wait for a response of a process that there will be none."""
+        for request_id, (asker, life, source, correlation_id, asked) in list(self._waiting.items()):
+            if asked is member:
+                del self._waiting[request_id]
+                self._respond(member, asker, life, source, correlation_id, None)
 
     def _delays(self, sender: Member, receiver: Member) -> list[float]:
         """Return after how long a message arrives, once or twice; none for one that is lost."""
@@ -480,6 +497,7 @@ class RaftCluster:
     def heal(self) -> None:
         """End all faults."""
         self.cut.clear()
+        self.refused.clear()
         self.loss = self.duplication = self.lateness = 0.0
         for member in self.members:
             member.paused_until = 0.0

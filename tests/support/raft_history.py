@@ -22,6 +22,7 @@ class History:
         self._seconds = seconds
         self.has_directories = self.random.random() < 0.6
         voters = self.random.choice([3, 3, 3, 5])
+        self._bootstrap = voters
         extra = 2 if self.has_directories else 1
         self.cluster = RaftCluster(
             seed,
@@ -78,7 +79,9 @@ class History:
         voters = leader.client.replica.partition_state.last_voter_set
         node_id = self.random.randrange(len(self.cluster.members))
         is_voter = voters.get(node_id) is not None
-        if not is_voter or len(voters) > 2:
+        # Who asks for the leader asks the bootstrap servers: one of them has to be a voter.
+        is_found = any(other < self._bootstrap and other != node_id for other in voters.ids)
+        if not is_voter or (len(voters) > 2 and is_found):
             self.cluster.change_voters(node_id, add=not is_voter)
 
     def _fault(self) -> None:
@@ -88,7 +91,7 @@ class History:
         until = cluster.now + (random.uniform(0.0, _LONGEST) if random.random() < 0.6 else random.uniform(0.0, 0.1))
         kind = random.random()
         if kind < 0.45:
-            self._kill(member, until, power_loss=random.random() < 0.7)
+            self._kill(member, until, power_loss=random.random() < 0.7, silent=random.random() < 0.5)
         elif kind < 0.6:
             member.paused_until = until
             cluster.at(until, member.turn)
@@ -99,15 +102,18 @@ class History:
             others = [other for other in cluster.members if other is not member]
             cut_off = random.sample(others, random.randint(1, len(others)))
             pairs = {(member.id, other.id) for other in cut_off}
-            if random.random() < 0.7:
+            links = cluster.cut if random.random() < 0.7 else cluster.refused
+            if links is cluster.refused and random.random() < 0.5:
+                pairs = {(other, this) for this, other in pairs}
+            elif random.random() < 0.7:
                 pairs |= {(other, this) for this, other in pairs}
-            cluster.cut |= pairs
-            cluster.at(until, lambda: cluster.cut.difference_update(pairs))
+            links |= pairs
+            cluster.at(until, lambda: links.difference_update(pairs))
 
-    def _kill(self, member: Member, until: float, *, power_loss: bool) -> None:
+    def _kill(self, member: Member, until: float, *, power_loss: bool, silent: bool = False) -> None:
         if member.client is None:
             return
-        member.stop(power_loss=power_loss)
+        member.stop(power_loss=power_loss, silent=silent)
 
         def restart() -> None:
             if member.client is None:

@@ -22,18 +22,24 @@ if TYPE_CHECKING:
 class EpochElection:
     """The votes of the voters in one election, pre-vote or vote."""
 
-    __slots__ = ("votes",)
+    __slots__ = ("_unreachable", "votes")
 
     def __init__(self, voters: VoterSet, local: ReplicaKey) -> None:
+        self._unreachable: set[int] = set()
         self.votes: dict[ReplicaKey, bool | None] = {
             node.key: True if node.key.matches(local) else None for node in voters
         }
 
     def record(self, voter_id: int, *, granted: bool) -> None:
         """Take a vote; that of a node that is no voter does not count, and a vote that was granted stays."""
+        self._unreachable.discard(voter_id)
         for key in self.votes:
             if key.id == voter_id and not self.votes[key]:
                 self.votes[key] = granted
+
+    def record_unreachable(self, voter_id: int) -> None:
+        """Expect no vote of a voter to which the connection was lost or refused; it is asked on."""
+        self._unreachable.add(voter_id)
 
     @property
     def _majority(self) -> int:
@@ -46,8 +52,9 @@ class EpochElection:
 
     @property
     def is_rejected(self) -> bool:
-        """Whether no majority is possible any more."""
-        return sum(vote is not False for vote in self.votes.values()) < self._majority
+        """Whether no majority is possible any more, or none of those who can be reached."""
+        hopes = (vote or (vote is None and key.id not in self._unreachable) for key, vote in self.votes.items())
+        return sum(hopes) < self._majority
 
     @property
     def unrecorded(self) -> list[ReplicaKey]:
@@ -196,6 +203,7 @@ class FollowerState:
         "high_watermark",
         "leader_endpoints",
         "leader_id",
+        "lost_connections",
         "update_voter_deadline",
         "voted_key",
     )
@@ -220,6 +228,8 @@ class FollowerState:
         self.fetch_deadline, self.update_voter_deadline = deadlines
         #: Whether this leader has answered a fetch: then it lives, and no other is wanted.
         self.has_fetched = False
+        #: How many connections to this leader were lost or refused since it answered last.
+        self.lost_connections = 0
         self.fetching_snapshot: RawSnapshotWriter | None = None
 
     @property

@@ -222,6 +222,10 @@ class KafkaRaftClient:
         self._now = now.now
         if not self.replica.connections.is_expected(source, correlation_id):
             return
+        if message is None:
+            self._voting.connection_lost(source, now.now)
+        else:
+            self._voting.answered(source)
         if isinstance(message, messages.FetchResponse | messages.FetchSnapshotResponse):
             # To a node that is also a bootstrap server there may be two: one that timed out, and its successor.
             success = not self.replica.is_last_fetch(correlation_id) or self._handle_response(source, message, now)

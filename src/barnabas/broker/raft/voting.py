@@ -36,16 +36,53 @@ if TYPE_CHECKING:
 
 UNSUPPORTED_VERSION = errors.UnsupportedVersionError.code
 _BACKOFF_BASE = 0.1
+#: A process that has ended resets its connections and refuses new ones; one that lives may lose a connection by chance.
+_LOST_CONNECTIONS = 2
+_HASTE = 0.2
 
 
 class Voting:
     """Gives and counts votes."""
 
-    __slots__ = ("_random", "_replica")
+    __slots__ = ("_hastened", "_random", "_replica")
 
     def __init__(self, replica: Replica, random: Random) -> None:
         self._replica = replica
         self._random = random
+        #: The last epoch whose fetch timeout was brought forward, and how often.
+        self._hastened = (-1, 0)
+
+    # -- a leader whose process has ended ----------------------------------------------------------------------------
+
+    def answered(self, source: int) -> None:
+        """Take note that a node lives."""
+        state = self._replica.quorum.state
+        if isinstance(state, FollowerState) and source == state.leader_id:
+            state.lost_connections = 0
+
+    def connection_lost(self, source: int, now: float) -> None:
+        """Look for another leader soon when two connections in a row to this one were lost or refused.
+
+        Nothing is concluded from it but that pre-votes may be asked for and granted: a voter that hears from the
+        leader refuses its own. Each time that comes to nothing in an epoch the next one waits twice as long.
+        """
+        state = self._replica.quorum.state
+        if isinstance(state, CandidateState):
+            # Votes are split, and the leader that has ended gives none: the next election decides.
+            state.votes.record_unreachable(source)
+            if state.votes.is_rejected:
+                self._lost(state, now)
+        if not isinstance(state, FollowerState) or source != state.leader_id:
+            return
+        state.lost_connections += 1
+        if state.lost_connections != _LOST_CONNECTIONS:
+            return
+        epoch, times = self._hastened
+        times = times + 1 if epoch == state.epoch else 0
+        self._hastened = state.epoch, times
+        state.has_fetched = False
+        wait = self._random.random() * _HASTE * (1 << min(times, 10))
+        state.fetch_deadline = min(state.fetch_deadline, now + wait)
 
     # -- what all of them begin with ---------------------------------------------------------------------------------
 

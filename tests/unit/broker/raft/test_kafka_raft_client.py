@@ -12,6 +12,7 @@ from barnabas.broker.raft.batch_accumulator import MAX_BATCH_SIZE_BYTES
 from barnabas.broker.raft.control_records import build_control_batch
 from barnabas.broker.raft.errors import BufferAllocationError, NotLeaderError
 from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
+from barnabas.broker.raft.replica import Replica
 from barnabas.broker.raft.replica_key import ReplicaKey
 from barnabas.errors import DuplicateVoterError, RecordBatchTooLargeError, VoterNotFoundError
 from barnabas.network.node import Node
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _elected(**settings: object) -> tuple[RaftCluster, Member]:
-    cluster = RaftCluster(7, **settings)  # type: ignore[arg-type]
+    cluster = RaftCluster(**{"seed": 7, **settings})  # type: ignore[arg-type]
     cluster.run_until(lambda: _commits(cluster))
     cluster.run(1.0)
     leader = cluster.leader
@@ -157,6 +158,64 @@ def test_a_voter_that_hears_from_the_leader_only_does_not_vote_for_another() -> 
     cluster.cut = {(leader.id, follower.id)}
     cluster.run(30.0)
     assert cluster.leader is leader
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_leader_that_was_killed_is_followed_by_another_within_half_a_second(seed: int) -> None:
+    cluster, leader = _elected(seed=seed, voters=3 if seed % 2 else 5)
+    began = cluster.now
+    leader.stop(power_loss=False)
+    cluster.run_until(lambda: _commits(cluster), step=0.01)
+    assert cluster.now - began < 0.5
+
+
+def test_the_leader_whose_machine_is_gone_is_followed_by_another_after_the_fetch_timeout() -> None:
+    cluster, leader = _elected()
+    began = cluster.now
+    leader.stop(power_loss=True, silent=True)
+    cluster.run_until(lambda: _commits(cluster))
+    assert 1.5 < cluster.now - began < 6.0
+
+
+@pytest.mark.parametrize("voters", [3, 5])
+def test_a_voter_whose_connections_the_leader_refuses_does_not_disturb_it(voters: int) -> None:
+    cluster, leader = _elected(voters=voters)
+    follower = _follower(cluster)
+    epoch = leader.machine.leader.epoch
+    cluster.refused.add((follower.id, leader.id))
+    cluster.run(30.0)
+    assert cluster.leader is leader
+    assert leader.machine.leader.epoch == epoch
+    cluster.refused.clear()
+    cluster.append([b"again"], leader)
+    cluster.run(3.0)
+    assert follower.machine.values == [b"again"]
+
+
+def test_a_voter_whose_connections_the_leader_refuses_asks_ever_more_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, leader = _elected()
+    cluster.refused.add((_follower(cluster).id, leader.id))
+    asked: list[float] = []
+    become = Replica.to_prospective
+
+    def note(self: Replica, now: float) -> None:
+        asked.append(now)
+        become(self, now)
+
+    monkeypatch.setattr(Replica, "to_prospective", note)
+    cluster.run(60.0)
+    assert len([at for at in asked if at > cluster.now - 30.0]) <= 30.0 / 2.0
+    assert len(asked) > 5
+
+
+def test_a_connection_that_is_lost_once_starts_no_election() -> None:
+    cluster, leader = _elected()
+    epoch = leader.machine.leader.epoch
+    for _ in range(20):
+        cluster.reset_connections(leader)
+        cluster.run(0.8)
+    assert leader.machine.leader.epoch == epoch
+    assert all(member.machine.leader == leader.machine.leader for member in cluster.members)
 
 
 def test_a_follower_that_was_away_for_long_gets_the_snapshot() -> None:
