@@ -17,8 +17,6 @@ FIRST_CONTROLLER = 100
 _HOST = "127.0.0.1"
 #: What a node of a local cluster is given by the cluster itself.
 _OWN = ("process.roles", "node.id", "listeners", "log.dirs", "controller.quorum.voters", "controller.listener.names")
-#: A process that has died is given up sooner than by Kafka's defaults: all are on one machine.
-_TIMES = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 _ENOUGH = 3
 
 
@@ -157,7 +155,6 @@ class LocalCluster:
             "offsets.topic.replication.factor": copies,
             "transaction.state.log.replication.factor": copies,
             "transaction.state.log.min.isr": least,
-            **_TIMES,
             **self._settings,
             "process.roles": "controller" if is_controller else "broker",
             "node.id": node_id,

@@ -74,6 +74,10 @@ class BrokerHeartbeatManager:
         at = self._contacts.get(whose)
         return at is not None and now - at <= self._session_timeout
 
+    def has_session(self, whose: BrokerIdAndEpoch) -> bool:
+        """Whether this life of a broker is waited for, however long ago it was heard of."""
+        return whose in self._contacts
+
     def end_session(self, whose: BrokerIdAndEpoch) -> None:
         """Forget a life of a broker that was let go."""
         self._contacts.pop(whose, None)

@@ -82,6 +82,8 @@ class QuorumController:
         self._deferred = DeferredQueue()
         self._tasks = PeriodicTasks(list(self._periodic_tasks()), self._run_task)
         self.on_committed: list[Callable[[Committed, Instant], None]] = []
+        #: Called when this controller begins or ends to lead.
+        self.on_active: Callable[[bool], None] = lambda is_active: None
         raft.register(self)
 
     # -- what it is --------------------------------------------------------------------------------------------------
@@ -190,6 +192,10 @@ class QuorumController:
                 heartbeats.end_session(BrokerIdAndEpoch(request.broker_id, request.broker_epoch))
 
         return self.write(operation, at_end)
+
+    def fence_ended(self, whose: BrokerIdAndEpoch) -> None:
+        """Give up a life of a broker whose process has ended, as if its session had expired."""
+        self.write(lambda: self.managers.replication.fence_ended(whose))
 
     def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool) -> Deferred[None]:
         """Finalize other levels of features, all or none."""
@@ -346,6 +352,7 @@ class QuorumController:
         )
         if self.is_active:
             self._tasks.activate(now.now)
+            self.on_active(True)
 
     def _renounce(self, reason: str) -> None:
         """Give up the leadership by ourselves."""
@@ -359,6 +366,7 @@ class QuorumController:
     def _deactivate(self) -> None:
         """Drop what is not committed: the next leader decides what of it stays, and then it comes by the log."""
         self._claim_epoch = None
+        self.on_active(False)
         self._uncommitted.clear()
         self.state.restart(self._committed, is_active=False)
         self.managers.cluster.deactivate()

@@ -22,6 +22,7 @@ from barnabas.protocol.messages.unregister_broker_record import UnregisterBroker
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from barnabas.broker.controller.broker_heartbeat_manager import BrokerIdAndEpoch
     from barnabas.broker.controller.cluster_control_manager import PreviousLife
     from barnabas.broker.controller.partition_changes import PartitionChanges
     from barnabas.broker.metadata.metadata_image import BrokerRegistration
@@ -133,10 +134,19 @@ class ReplicationControlManager:
 
         One at a time, so that the next one is fenced upon what came of this one.
         """
+        whose = self._changes.cluster.heartbeats.expired(now)
+        return ControllerResult((), False) if whose is None else self._fence_life(whose)
+
+    def fence_ended(self, whose: BrokerIdAndEpoch) -> ControllerResult[bool]:
+        """Fence a broker whose process has ended, as if its session had expired; another life of it is left alone."""
         heartbeats = self._changes.cluster.heartbeats
-        whose = heartbeats.expired(now)
-        if whose is None:
+        if not heartbeats.has_session(whose):
             return ControllerResult((), False)
+        heartbeats.end_session(whose)
+        return self._fence_life(whose)
+
+    def _fence_life(self, whose: BrokerIdAndEpoch) -> ControllerResult[bool]:
+        heartbeats = self._changes.cluster.heartbeats
         broker = self._state.registration(whose.id)
         if broker is None:
             heartbeats.remove(whose.id)

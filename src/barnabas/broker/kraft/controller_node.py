@@ -14,6 +14,7 @@ from barnabas.broker.controller.controller_managers import ControllerSettings
 from barnabas.broker.controller.quorum_controller import ControllerEnvironment, QuorumController
 from barnabas.broker.controller.snapshot_generator import SnapshotGenerator, SnapshotLimits
 from barnabas.broker.dynamic_broker_config import DynamicBrokerConfig
+from barnabas.broker.kraft.broker_probes import BrokerProbes
 from barnabas.broker.kraft.controller_requests import ControllerRequests
 from barnabas.broker.loggers import Loggers
 from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from barnabas.broker.config import BrokerConfig
+    from barnabas.broker.controller.broker_heartbeat_manager import BrokerIdAndEpoch
     from barnabas.broker.controller.quorum_controller import Committed
     from barnabas.broker.instant import Instant
     from barnabas.broker.kraft.quorum_storage import QuorumStorage
@@ -97,6 +99,10 @@ class ControllerNode:
         self.requests = ControllerRequests(self.state, ControllerApis(self.controller, identity))
         self.core = RequestDispatcher(self.state, environment.warn, self.requests)
         self.request_log = RequestLog(environment.warn)
+        self.probes = BrokerProbes(config.inter_broker_listener, self._broker_ended)
+        self.controller.on_active = lambda is_active: self.probes.lead(is_active, self._now)
+        self.requests.on_heartbeat = self.probes.heard
+        self.core.channel.on_disconnected = lambda connection: self.probes.connection_ended(connection, self._now)
         self.snapshots = SnapshotGenerator(self.raft, snapshot_limits(config), environment.warn)
         self.state.advertised = dict(addresses)
         self._fill_state()
@@ -107,6 +113,7 @@ class ControllerNode:
             _Turning(self.controller, self),
             _Turning(self.snapshots, self),
             self.state.large_responses,
+            self.probes,
         ]
 
     def _fill_state(self) -> None:
@@ -151,8 +158,22 @@ class ControllerNode:
         if level in ("TRACE", "DEBUG"):
             observers.append(self.request_log)
 
+    @property
+    def _now(self) -> float:
+        return self._environment.clocks().now
+
+    def _broker_ended(self, whose: BrokerIdAndEpoch) -> None:
+        if self.controller.is_active:
+            self._environment.warn(
+                f"broker {whose.id} of epoch {whose.epoch} has ended: its connection was lost, and its port refuses "
+                f"another; it is fenced before its session expires"
+            )
+            self.controller.fence_ended(whose)
+            self.requests.turn_soon()
+
     def _publish(self, committed: Committed, now: Instant) -> None:
         self.last_applied_ms = committed.append_timestamp
+        self.probes.follow(committed.image.brokers, now.now)
         if committed.image is not self.store.image:
             self.store.publish_image(committed.image)
 

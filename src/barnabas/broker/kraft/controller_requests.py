@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from barnabas import errors
+from barnabas.broker.controller.broker_heartbeat_manager import BrokerIdAndEpoch
 from barnabas.broker.controller.controller_apis import ControllerApis
 from barnabas.broker.controller.controller_result import ControllerRequestContext
 from barnabas.broker.controller.deferred import Deferred
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.handlers.registry import Handler, Shortcut
     from barnabas.protocol.message import Message
+    from barnabas.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
     from barnabas.protocol.messages.envelope_request import EnvelopeRequest
 
     #: Gives a request to the quorum: the message, the listener's name, and who takes the response; returns a number.
@@ -67,6 +69,7 @@ class ControllerRequests:
     """The APIs of a controller (`NodeApis`).
 
     `ask_quorum` and `forget` are those of the `RaftDriver`; `turn_soon` has it look for what was appended.
+    `on_heartbeat` is told on which connection each heartbeat came.
     """
 
     def __init__(self, state: BrokerState, apis: ControllerApis) -> None:
@@ -75,6 +78,7 @@ class ControllerRequests:
         self.ask_quorum: AskQuorum = _not_started
         self.forget: Callable[[int], None] = lambda number: None
         self.turn_soon: Callable[[], None] = lambda: None
+        self.on_heartbeat: Callable[[int, BrokerIdAndEpoch], None] = lambda connection, whose: None
         own: dict[int, Handler] = {ApiKey.API_VERSIONS: self._api_versions, ApiKey.ENVELOPE: self._envelope}
         self._handlers: dict[int, Handler] = {
             **{key: self._of_controller for key in ApiKey if ControllerApis.serves(key)},
@@ -109,6 +113,9 @@ class ControllerRequests:
     def _of_controller(
         self, broker: BrokerState, context: RequestContext, request: Message
     ) -> Message | DelayedOperation:
+        if request.API_KEY == ApiKey.BROKER_HEARTBEAT:
+            heartbeat = cast("BrokerHeartbeatRequest", request)
+            self.on_heartbeat(context.connection.id, BrokerIdAndEpoch(heartbeat.broker_id, heartbeat.broker_epoch))
         return _parked(self._answer(context, request, is_forwarded=False))
 
     def _answer(self, context: RequestContext, request: Message, *, is_forwarded: bool) -> Deferred[Message]:

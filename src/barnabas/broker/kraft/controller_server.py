@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from barnabas.broker.config import SECURITY_PROTOCOLS, Listener, advertised_address
 from barnabas.broker.kraft.controller_node import ControllerNode, NodeEnvironment
 from barnabas.broker.kraft.controller_registration import ControllerRegistrationManager
+from barnabas.broker.kraft.port_probe import probe_port
 from barnabas.broker.kraft.quorum_storage import QuorumStorage
 from barnabas.broker.log.os_filesystem import OsFileSystem
 from barnabas.broker.metadata.metadata_image import Endpoint
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from barnabas.broker.config import BrokerConfig
+    from barnabas.broker.kraft.broker_probes import Probe
     from barnabas.broker.raft.raft_driver import Destination
     from barnabas.broker.security.outgoing_security import OutgoingSecurity
     from barnabas.broker.storage_threads import StorageThreads
@@ -57,6 +59,7 @@ class ControllerServer:
         self._has_turn = False
         self._security = _make_security(config, warn)
         self._channels: list[NodeChannel] = []
+        self._probing: set[asyncio.Task[None]] = set()
         self._server: SocketServer | None = None
 
     async def start(self, sockets: Sequence[tuple[Listener, socket.socket]]) -> list[Listener]:
@@ -74,6 +77,7 @@ class ControllerServer:
         node.requests.ask_quorum = self.driver.handle_request
         node.requests.forget = self.driver.forget
         node.requests.turn_soon = self.turn_soon
+        node.probes.connect = self._probe
         server = self._server = SocketServer(node.core)
         server.attend(self._threads)
         self.driver.on_turn = server.after_work
@@ -132,6 +136,18 @@ class ControllerServer:
         self._has_turn = False
         self.driver.turn()
 
+    def _probe(self, probe: Probe) -> None:
+        async def try_it() -> None:
+            found = await probe_port(probe.host, probe.port)
+            now = read_clocks().now
+            self.node.probes.answered(probe, is_open=found.is_open, is_refused=found.is_refused, now=now)
+            if self._server is not None:
+                self._server.after_work()
+
+        task = self._loop.create_task(try_it())
+        self._probing.add(task)
+        task.add_done_callback(self._probing.discard)
+
     def _failed(self, problem: Exception) -> None:
         self._on_failure(problem)
 
@@ -146,6 +162,8 @@ class ControllerServer:
 
     async def close(self) -> None:
         """End all connections, and let the directory go."""
+        for task in self._probing:
+            task.cancel()
         if self._server is not None:
             self.driver.close()
             for channel in self._channels:

@@ -51,6 +51,8 @@ class RequestChannel:
         self._muted: list[tuple[float, int, Callable[[], None]]] = []
         self._mutings = 0
         self.resumed: list[ClientConnection] = []
+        #: Called with the id of each connection that has ended.
+        self.on_disconnected: Callable[[int], None] = lambda connection: None
         self._next_connection_id = 0
         self._max_idle = state.config["connections.max.idle.ms"] / 1000
         self._next_idle_check = inf
@@ -97,6 +99,7 @@ class RequestChannel:
         """Forget a connection whose socket is gone, with what is parked or in flight there."""
         self.connections.pop(connection.info.id, None)
         connection.lost()
+        self.on_disconnected(connection.info.id)
 
     def resume(self, connection: ClientConnection) -> None:
         """Note that a connection need not wait any more: `go_on` works on the requests that came meanwhile."""
