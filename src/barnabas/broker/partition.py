@@ -166,6 +166,8 @@ class Partition:
         self.leader_epoch = max(registration.leader_epoch, self.leader_epoch)
         self.partition_epoch = registration.partition_epoch
         self.is_reassigning = registration.is_reassigning
+        # Whether its high watermark is checkpointed goes by the role.
+        self.log.touch()
 
     def _wake_all(self) -> None:
         self._mark(self)

@@ -41,8 +41,9 @@ NOT_LEADER_OR_FOLLOWER meanwhile. Index entries are kept in memory until flush, 
 fit is made anew from the batches.
 
 Rule 8. **Everything in the background is a step**: `LogManager.step(budget, now_ms)` does so many units (a log looked
-at, a file deleted) and a piece of compaction. Retention leaves a log alone while it is cleaned. With little room on the
-disk deleted files go at once.
+at, a file deleted) and a piece of compaction. A log in which nothing happened is not looked at: it tells when something
+did (`LocalLog.touch`), and `DueLogs` knows when its records or producers will be too old. Retention leaves a log alone
+while it is cleaned. With little room on the disk deleted files go at once.
 
 How compaction works: `LogCleanerManager` chooses the dirtiest log that is due (`LogToClean`); `Cleaner`, a generator,
 fills an offset map (`offset_map.py`, compiled: 24 bytes a key) and copies what `RecordFilter` and

@@ -7,13 +7,14 @@ time. A flush hands the files to the storage port and goes on when the disk has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from barnabas.broker.log import producer_state_manager
+from barnabas.broker.log.due_logs import DueLogs
 from barnabas.broker.log.log_config import LONG_MAX
-from barnabas.broker.log.log_retention import delete_old_segments
+from barnabas.broker.log.log_retention import delete_old_segments, next_expiry
 from barnabas.broker.storage_threads import THREADS
 from barnabas.errors import CorruptRecordError, KafkaStorageError
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from barnabas.broker.log.filesystem import FileSystem, Sync
     from barnabas.broker.log.unified_log import UnifiedLog
     from barnabas.broker.storage_threads import Storage
+    from barnabas.protocol.topic_partition import TopicPartition
 
 WORKED = True
 WAITING = False
@@ -40,6 +42,7 @@ FLUSH_CHECK_INTERVAL_MS = 1_000
 PRODUCER_BOUND_INTERVAL_MS = 5_000
 #: When a deletion that the disk has refused is tried again, in milliseconds.
 _DELETE_AGAIN_MS = 60_000
+_TASKS = ("flush", "checkpoint", "high watermarks", "retention", "expiration", "producers")
 
 
 class BackgroundWork:
@@ -48,14 +51,20 @@ class BackgroundWork:
     __slots__ = (
         "_deletions",
         "_due",
+        "_expiring",
         "_filesystem",
         "_flushes_in_flight",
         "_intervals",
         "_logs",
+        "_on_touched",
+        "_producers",
+        "_retained",
         "_rolled",
         "_storage",
         "_task",
+        "_touched",
         "_undeleted",
+        "_unseen",
         "_write_checkpoints",
     )
 
@@ -63,9 +72,10 @@ class BackgroundWork:
         self,
         filesystem: FileSystem,
         storage: Storage,
-        logs: Callable[[], list[UnifiedLog]],
-        write_checkpoints: Callable[..., None],
+        logs: Callable[[], Mapping[TopicPartition, UnifiedLog]],
+        write_checkpoints: Callable[..., bool],
         settings: dict[str, object],
+        on_touched: Callable[[Collection[UnifiedLog]], None] = lambda _logs: None,
     ) -> None:
         self._filesystem = filesystem
         self._storage = storage
@@ -78,6 +88,32 @@ class BackgroundWork:
         self._due: dict[str, int] = {}
         self._task: Task | None = None
         self._flushes_in_flight = 0
+        self._on_touched = on_touched
+        self._touched: list[UnifiedLog] = []
+        #: For each task the logs that were touched since it has looked at them.
+        self._unseen: dict[str, dict[UnifiedLog, None]] = {name: {} for name in _TASKS}
+        self._retained, self._expiring = DueLogs(), DueLogs()
+        self._producers: dict[TopicPartition, int] = {}
+
+    def touched(self, log: UnifiedLog) -> None:
+        """Note that something has changed in a log, which has not told so since the last step."""
+        self._touched.append(log)
+
+    def _take_touched(self) -> None:
+        if self._touched:
+            touched, self._touched = dict.fromkeys(self._touched), []
+            for log in touched:
+                log.local_log.is_touched = False
+            for unseen in self._unseen.values():
+                unseen.update(touched)
+            self._on_touched(touched)
+
+    def _take_unseen(self, name: str, due: Collection[TopicPartition] = ()) -> Iterator[UnifiedLog]:
+        """Give the logs that a task has to look at: touched, or `due` now; only those that are still there."""
+        unseen, self._unseen[name] = self._unseen[name], {}
+        logs = self._logs()
+        unseen.update((logs[key], None) for key in due if key in logs)
+        return (log for log in unseen if self._logs().get(log.topic_partition) is log)
 
     def rolled(self, log: UnifiedLog) -> None:
         """Note that a log has begun a new segment: the one before is to be flushed."""
@@ -93,6 +129,7 @@ class BackgroundWork:
 
     def step(self, budget: int, now_ms: int) -> bool:
         """Do up to `budget` units of what is due; whether more is due at once."""
+        self._take_touched()
         self._flush_rolled(now_ms)
         for _ in range(budget):
             if self._task is None:
@@ -142,22 +179,34 @@ class BackgroundWork:
 
     def _checkpoint(self, _now_ms: int) -> Task:
         yield WORKED
-        self._write_checkpoints()
+        changed = list(self._take_unseen("checkpoint"))
+        if not self._write_checkpoints(changed):
+            self._unseen["checkpoint"].update(dict.fromkeys(changed))
 
     def _checkpoint_high_watermarks(self, _now_ms: int) -> Task:
         yield WORKED
-        self._write_checkpoints(high_watermarks_only=True)
+        changed = list(self._take_unseen("high watermarks"))
+        if not self._write_checkpoints(changed, high_watermarks_only=True):
+            self._unseen["high watermarks"].update(dict.fromkeys(changed))
 
     def _expire_producers(self, now_ms: int) -> Task:
-        for log in self._logs():
+        for log in self._take_unseen("expiration", self._expiring.take(now_ms)):
             if log.producer_state.producers:
                 log.producer_state.remove_expired(now_ms)
+                self._expiring.put(log.topic_partition, log.producer_state.next_expiry())
                 yield WORKED
 
     def _bound_producers(self, _now_ms: int) -> Task:
         # A client can invent producer ids in every partition; the partition with the most pays for it.
-        states = [log.producer_state for log in self._logs()]
-        excess = sum(len(state.producers) for state in states) - producer_state_manager.MAX_PRODUCERS_OF_ALL_LOGS
+        counts, most = self._producers, producer_state_manager.MAX_PRODUCERS_OF_ALL_LOGS
+        changed = {log.topic_partition: len(log.producer_state.producers) for log in self._take_unseen("producers")}
+        for name, count in changed.items():
+            counts.pop(name, None) if not count else counts.update({name: count})
+        if not changed or sum(counts.values()) <= most:
+            return
+        states = [log.producer_state for log in self._logs().values()]
+        self._producers = {name: len(log.producer_state.producers) for name, log in self._logs().items()}
+        excess = sum(len(state.producers) for state in states) - most
         yield WORKED
         while excess > 0:
             largest = max(states, key=lambda state: len(state.producers) - len(state.ongoing_txns))
@@ -168,9 +217,14 @@ class BackgroundWork:
             yield WORKED
 
     def _flush_old(self, now_ms: int) -> Task:
-        for log in self._logs():
-            if log.config.flush_ms != LONG_MAX and log.flush_is_due(now_ms):
+        for log in self._take_unseen("flush"):
+            if log.config.flush_ms == LONG_MAX or not log.local_log.unflushed_messages:
+                # The count begins with the next record.
+                log.last_flushed_ms = None
+                continue
+            if log.flush_is_due(now_ms):
                 yield from self._flush(log, log.log_end_offset, now_ms)
+            self._unseen["flush"][log] = None
 
     def _flush_rolled(self, now_ms: int) -> None:
         """Begin to flush what lies before new segments, as many logs as there are threads that wait for the disk.
@@ -205,13 +259,18 @@ class BackgroundWork:
         yield WORKED
 
     def _apply_retention(self, now_ms: int) -> Task:
-        for log in self._logs():
+        for log in self._take_unseen("retention", self._retained.take(now_ms)):
             try:
                 for path in delete_old_segments(log, now_ms):
                     self.delete_later(path, now_ms + log.config.file_delete_delay_ms)
-            except KafkaStorageError:
+                self._retained.put(log.topic_partition, next_expiry(log))
+                if log.being_cleaned:
+                    self._unseen["retention"][log] = None
+            except (KafkaStorageError, OSError):
+                self._unseen["retention"][log] = None
                 continue
             except CorruptRecordError as error:
+                self._unseen["retention"][log] = None
                 from logging import getLogger
 
                 getLogger(__name__).error("%s: retention stops at a damaged segment: %s", log.directory, error)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.broker.log.log_config import LONG_MAX
+
 if TYPE_CHECKING:
     from barnabas.broker.log.log_segment import LogSegment
     from barnabas.broker.log.unified_log import UnifiedLog
@@ -19,6 +21,13 @@ class LogToClean(NamedTuple):
     cleanable_bytes: int
     must_clean: bool
     """Whether a dirty record waits for longer than `max.compaction.lag.ms`."""
+
+    @property
+    def ages(self) -> bool:
+        """Whether time alone may make it due: dirty segments that are too young, or will have waited too long."""
+        config, active = self.log.config, self.log.local_log.segments.active
+        has_dirty = self.first_dirty_offset < active.base_offset
+        return has_dirty and (config.min_compaction_lag_ms > 0 or config.max_compaction_lag_ms < LONG_MAX)
 
     @property
     def cleanable_ratio(self) -> float:

@@ -11,6 +11,8 @@ from barnabas.broker.log.log_segments import LogSegments
 from barnabas.errors import OffsetOutOfRangeError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from barnabas.broker.log.filesystem import Buffer, File, FileSystem, Sync
     from barnabas.broker.log.log_config import LogConfig
     from barnabas.broker.log.transaction_index import AbortedTxn
@@ -24,7 +26,9 @@ class LocalLog:
         "config",
         "directory",
         "filesystem",
+        "is_touched",
         "log_end_offset",
+        "on_touched",
         "recovery_point",
         "segments",
     )
@@ -46,6 +50,15 @@ class LocalLog:
         self.recovery_point = recovery_point
         #: Up to where a flush has begun since the last truncation, at most.
         self._most_flushed = recovery_point
+        #: Whether `on_touched` was called since the background work has looked at the log.
+        self.is_touched = False
+        self.on_touched: Callable[[], None] = lambda: None
+
+    def touch(self) -> None:
+        """Have the background work look at the log: something has changed that may be of concern to it."""
+        if not self.is_touched:
+            self.is_touched = True
+            self.on_touched()
 
     @property
     def unflushed_messages(self) -> int:
@@ -58,6 +71,8 @@ class LocalLog:
         self.segments.active.append(data, first_offset, batches)
         assert batches[-1].last_offset >= first_offset
         self.log_end_offset = batches[-1].last_offset + 1
+        if not self.is_touched:
+            self.touch()
 
     def read(
         self,
@@ -150,12 +165,14 @@ class LocalLog:
         A flush that began before the log was truncated says nothing of what was written since.
         """
         self.recovery_point = max(self.recovery_point, min(up_to, self.log_end_offset, self._most_flushed))
+        self.touch()
 
     def remove_segments(self, segments: list[LogSegment]) -> list[str]:
         """Take segments out of the log and rename their files to `.deleted`; the files, which may go any time now."""
         for segment in segments:
             self.segments.remove(segment)
             segment.change_suffix(DELETED_FILE_SUFFIX)
+        self.touch()
         return [segment.path(suffix) for segment in segments for suffix in SEGMENT_SUFFIXES]
 
     def replace_segments(self, cleaned: LogSegment, replaced: list[LogSegment]) -> list[str]:
@@ -186,6 +203,7 @@ class LocalLog:
         self.log_end_offset = active.truncate_to(offset)
         self.recovery_point = min(self.recovery_point, self.log_end_offset)
         self._most_flushed = self.recovery_point
+        self.touch()
         return paths, self.filesystem.prepare_sync(active.begin_flush(), [self.directory])
 
     def truncate_fully_and_start_at(self, offset: int) -> tuple[list[str], Sync]:
@@ -193,6 +211,7 @@ class LocalLog:
         paths = [path for segment in reversed(list(self.segments)) for path in self.remove_segments([segment])]
         self.segments.add(LogSegment.create(self.filesystem, self.directory, offset, self.config))
         self.log_end_offset = self.recovery_point = self._most_flushed = offset
+        self.touch()
         return paths, self.filesystem.prepare_sync([], [self.directory])
 
     def close_files(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from barnabas.broker.log.checkpoint_files import CorruptCheckpointError, OffsetCheckpointFile
@@ -40,14 +40,15 @@ class LogCleanerManager:
     was in the way.
     """
 
-    __slots__ = ("_checkpoint", "_clean_offsets", "_logs", "_resting", "dirtiest_ratio")
+    __slots__ = ("_checkpoint", "_clean_offsets", "_logs", "_ratios", "_resting", "_unseen")
 
     def __init__(self, filesystem: FileSystem, directory: str, logs: Callable[[], list[UnifiedLog]]) -> None:
         self._checkpoint = OffsetCheckpointFile(filesystem, f"{directory}/{CLEANER_OFFSET_CHECKPOINT}")
         self._clean_offsets: dict[TopicPartition, int] | None = None
         self._logs = logs
-        #: The dirty part of the log that had the largest when `grab_filthiest_compacted_log` was called last.
-        self.dirtiest_ratio = 0.0
+        self._ratios: dict[TopicPartition, float] = {}
+        #: Logs that may have become dirty since they were looked at; None where that is not told.
+        self._unseen: dict[UnifiedLog, None] | None = None
         self._resting: dict[tuple[TopicPartition, bytes | None], int] = {}
 
     @property
@@ -67,9 +68,13 @@ class LogCleanerManager:
         `OSError`.
         """
         found = None
-        dirtiest = 0.0
-        for log in self._logs():
-            if not log.config.compact or log.is_offline or now_ms < self._resting.get(_key(log), 0):
+        if self._unseen is None:
+            self._ratios = {}
+        for log in list(self._logs() if self._unseen is None else self._unseen):
+            if not log.config.compact or log.is_offline:
+                self._seen(log)
+                continue
+            if now_ms < self._resting.get(_key(log), 0):
                 continue
             self._resting.pop(_key(log), None)
             try:
@@ -77,11 +82,30 @@ class LogCleanerManager:
             except Exception as error:  # noqa: BLE001 - one log must not keep the others from being cleaned
                 self.failed(log, error, now_ms)
                 continue
-            dirtiest = max(dirtiest, target.cleanable_ratio)
-            if target.is_due and (found is None or target.cleanable_ratio > found.cleanable_ratio):
+            self._ratios[log.topic_partition] = target.cleanable_ratio
+            if not target.is_due and not target.ages:
+                self._seen(log)
+            elif target.is_due and (found is None or target.cleanable_ratio > found.cleanable_ratio):
                 found = target
-        self.dirtiest_ratio = dirtiest
         return found
+
+    def touched(self, logs: Iterable[UnifiedLog]) -> None:
+        """Note that something has changed in logs; from now on the others are not looked at again."""
+        if self._unseen is None:
+            self._unseen = dict.fromkeys(self._logs())
+        self._unseen.update((log, None) for log in logs if log.config.compact)
+
+    def _seen(self, log: UnifiedLog) -> None:
+        """Leave a log alone until something changes in it."""
+        if self._unseen is not None:
+            self._unseen.pop(log, None)
+            if log.is_offline or not log.config.compact:
+                self._ratios.pop(log.topic_partition, None)
+
+    @property
+    def dirtiest_ratio(self) -> float:
+        """The dirty part of the log that has the largest, as far as they were looked at."""
+        return max(self._ratios.values(), default=0.0)
 
     def first_dirty_offset(self, log: UnifiedLog) -> int:
         """Where the records begin that no cleaning has looked at."""

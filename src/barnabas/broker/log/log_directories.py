@@ -419,7 +419,7 @@ class DirectoryProbe:
         if now_ms < self._next_ms:
             return
         self._next_ms = now_ms + PROBE_INTERVAL_MS
-        if not self._manager.offline and not any(log.troubles for log in self._manager.logs.values()):
+        if not self._manager.offline and not _has_troubles(self._manager):
             self._failures = 0
             return
         errors: list[OSError] = []
@@ -467,9 +467,18 @@ class UnopenedInAll:
 Logs: TypeAlias = LogManager | LogDirectories
 
 
+def _has_troubles(manager: LogManager) -> bool:
+    """Whether the disk refuses something to a log at present."""
+    for log in [
+        log for log in manager.troubled if not log.troubles or manager.logs.get(log.topic_partition) is not log
+    ]:
+        del manager.troubled[log]
+    return bool(manager.troubled)
+
+
 def _lasting_problem(manager: LogManager) -> str | None:
     """Return what keeps a log from service until the broker is started anew (a failed flush)."""
-    for log in manager.logs.values():
+    for log in manager.logs.values() if manager.offline else ():
         if log.is_offline and not log.health.can_be_reopened:
             return log.health.troubles[OFFLINE]
     return None

@@ -22,10 +22,10 @@ class LogHealth:
     """What a log has met of the disk. The first failure of a kind, and its end, are one line each in the broker's log.
 
     `troubles` tells by kind what fails at present. A log that goes offline stays so: `on_offline` is called, and where
-    it `can_be_reopened` `LogManager` opens it anew.
+    it `can_be_reopened` `LogManager` opens it anew. `on_trouble` is called with every kind of failure that begins.
     """
 
-    __slots__ = ("_directory", "_offline", "can_be_reopened", "on_offline", "troubles")
+    __slots__ = ("_directory", "_offline", "can_be_reopened", "on_offline", "on_trouble", "troubles")
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -33,6 +33,7 @@ class LogHealth:
         self.troubles: dict[str, str] = {}
         self.can_be_reopened = False
         self.on_offline: Callable[[], None] = lambda: None
+        self.on_trouble: Callable[[], None] = lambda: None
 
     @property
     def is_offline(self) -> bool:
@@ -56,6 +57,7 @@ class LogHealth:
             from logging import getLogger
 
             self.troubles[kind] = f"{action} failed: {error}"
+            self.on_trouble()
             getLogger(__name__).error("%s: %s; %s", self._directory, self.troubles[kind], _CONSEQUENCES[kind])
         return KafkaStorageError(f"{action} in {self._directory} failed: {error}")
 
@@ -73,6 +75,7 @@ class LogHealth:
 
             self._offline = self.troubles[OFFLINE] = f"{action} failed: {error}"
             self.can_be_reopened = reopen
+            self.on_trouble()
             getLogger(__name__).error("%s goes offline: %s; %s", self._directory, self._offline, self._remedy)
             self.on_offline()
         return KafkaStorageError(f"{action} in {self._directory} failed: {error}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -86,6 +86,8 @@ class LogManager:
         self.logs: dict[TopicPartition, UnifiedLog] = {}
         """The logs that are open."""
         self._offline = OfflinePartitions()
+        self.troubled: dict[UnifiedLog, None] = {}
+        """Logs that have met a failure of the disk, which may be over."""
         self._deleted = DeletedLogs(self.filesystem, self.directory, random_bytes)
         self.checkpoints = OffsetCheckpoints(self.filesystem, self.directory)
         self.unopened = UnopenedLogs(
@@ -106,9 +108,10 @@ class LogManager:
         self._background = BackgroundWork(
             self.filesystem,
             self.storage,
-            lambda: list(self.logs.values()),
+            lambda: self.logs,
             self._checkpoint,
             self.settings.defaults,
+            lambda logs: self.cleaner.manager.touched(logs),
         )
         self.cleaner = LogCleaner(
             self.filesystem,
@@ -357,6 +360,9 @@ class LogManager:
     def _add(self, log: UnifiedLog) -> None:
         log.on_roll = self._background.rolled
         log.health.on_offline = partial(self._offline.add_failed, log.topic_partition)
+        log.health.on_trouble = partial(self.troubled.setdefault, log)
+        log.local_log.on_touched = partial(self._background.touched, log)
+        log.touch()
         log.producer_state.expiration_ms = self.settings.producer_expiration_ms
         self.logs[log.topic_partition] = log
 
@@ -380,6 +386,7 @@ class LogManager:
         log = self.logs.pop(topic_partition, None)
         directory = log.directory if log is not None else self.unopened.remove(topic_partition)
         self._offline.remove_deleted(topic_partition)
+        self.checkpoints.forget(topic_partition)
         if log is not None:
             log.mark_deleted()
         if self._preparation.note_deleted(topic_partition):
@@ -435,6 +442,7 @@ class LogManager:
         """Take a log out of use and rename its directory to one that stays; the new path. `KafkaStorageError`."""
         log = self.logs.pop(topic_partition)
         log.mark_deleted()
+        self.checkpoints.forget(topic_partition)
         return self._deleted.mark_stray(topic_partition, log.directory)
 
     def checkpoint_soon(self) -> None:
@@ -514,6 +522,8 @@ class LogManager:
     def _write_checkpoints(self, *, sync: bool) -> None:
         self.checkpoints.write(self.logs, self.unopened.checkpoints(), sync=sync)
 
-    def _checkpoint(self, *, high_watermarks_only: bool = False) -> None:
+    def _checkpoint(self, changed: Collection[UnifiedLog], *, high_watermarks_only: bool = False) -> bool:
         unopened = self.unopened.checkpoints()
-        self.checkpoints.write_in_background(self.logs, unopened, high_watermarks_only=high_watermarks_only)
+        return self.checkpoints.write_in_background(
+            self.logs, unopened, changed, high_watermarks_only=high_watermarks_only
+        )

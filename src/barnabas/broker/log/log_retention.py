@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas import anatomy
@@ -68,6 +69,20 @@ def deletable_segments(log: UnifiedLog, now_ms: int) -> tuple[list[LogSegment], 
         if found:
             return found, reason
     return [], ""
+
+
+def next_expiry(log: UnifiedLog) -> float:
+    """Return when age may let the oldest segment go, in epoch milliseconds; never (infinity) where nothing ages.
+
+    What is more than `retention.bytes`, or lies before the start of the log, comes with a change of the log.
+    """
+    if not log.config.delete or log.config.retention_ms < 0:
+        return inf
+    oldest = log.local_log.segments.first
+    if oldest is log.local_log.segments.active:
+        return oldest.largest_timestamp() + log.config.retention_ms + 1 if oldest.size else inf
+    log.local_log.segments.used(oldest)
+    return oldest.largest_timestamp() + log.config.retention_ms + 1
 
 
 def _oldest_while(log: UnifiedLog, rule: Callable[[LogSegment, LogSegment | None], bool]) -> list[LogSegment]:

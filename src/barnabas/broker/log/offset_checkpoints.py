@@ -15,7 +15,7 @@ from barnabas.broker.log.checkpoint_files import (
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from barnabas.broker.log.filesystem import FileSystem
     from barnabas.broker.log.unified_log import UnifiedLog
@@ -45,7 +45,8 @@ class OffsetCheckpoints:
         self._recovery_points = OffsetCheckpointFile(filesystem, f"{directory}/{RECOVERY_POINT_CHECKPOINT}")
         self._log_start_offsets = OffsetCheckpointFile(filesystem, f"{directory}/{LOG_START_OFFSET_CHECKPOINT}")
         self._high_watermarks = OffsetCheckpointFile(filesystem, f"{directory}/{REPLICATION_OFFSET_CHECKPOINT}")
-        self._written: object = None
+        #: Whether the files lack something, and whether all logs are to be looked at for that.
+        self._lacks = self._lacks_high_watermarks = self._is_partial = True
         self._fails = False
         self._version = self._version_on_disk = 0
         self._in_flight: set[CheckpointWrite] = set()
@@ -74,11 +75,21 @@ class OffsetCheckpoints:
     ) -> None:
         """Bring the files up to date, if anything has changed or they are to be on the disk (`sync`)."""
         self._take_in(logs, unopened)
-        if sync or self._written != (self.recovery_points, self.log_start_offsets):
+        self._note_high_watermarks(self._found_high_watermarks(logs))
+        self._write(sync=sync)
+        self._write_high_watermarks(sync=sync)
+
+    def _write(self, *, sync: bool) -> None:
+        if sync or self._lacks:
+            self._lacks = True
             self._recovery_points.write(self.recovery_points, sync=sync)
             self._log_start_offsets.write(self.log_start_offsets, sync=sync)
-            self._written = (self.recovery_points, self.log_start_offsets)
-        self.write_high_watermarks(logs, sync=sync)
+            self._lacks = False
+
+    def _write_high_watermarks(self, *, sync: bool) -> None:
+        if self._lacks_high_watermarks:
+            self._high_watermarks.write(self.high_watermarks, sync=sync)
+            self._lacks_high_watermarks = False
 
     def prepare_write(
         self, logs: Mapping[TopicPartition, UnifiedLog], unopened: Mapping[TopicPartition, UnopenedLog]
@@ -88,8 +99,8 @@ class OffsetCheckpoints:
         As long as it has not run nothing else is written: an older state would come after a newer one.
         """
         self._take_in(logs, unopened)
-        self._written = (self.recovery_points, self.log_start_offsets)
         self.high_watermarks = self._found_high_watermarks(logs)
+        self._lacks = self._lacks_high_watermarks = False
         contents = (
             (self._recovery_points, self.recovery_points),
             (self._log_start_offsets, self.log_start_offsets),
@@ -103,19 +114,43 @@ class OffsetCheckpoints:
     def _take_in(
         self, logs: Mapping[TopicPartition, UnifiedLog], unopened: Mapping[TopicPartition, UnopenedLog]
     ) -> None:
-        self.recovery_points = {
+        recovery_points = {
             name: log.recovery_point for name, log in unopened.items() if log.recovery_point is not None
         } | {name: log.recovery_point for name, log in logs.items()}
-        self.log_start_offsets = {
+        log_start_offsets = {
             name: log.log_start_offset for name, log in unopened.items() if log.log_start_offset is not None
         } | {name: log.log_start_offset for name, log in logs.items() if log.starts_within_segment}
+        self._lacks |= (recovery_points, log_start_offsets) != (self.recovery_points, self.log_start_offsets)
+        self.recovery_points, self.log_start_offsets = recovery_points, log_start_offsets
 
-    def write_high_watermarks(self, logs: Mapping[TopicPartition, UnifiedLog], *, sync: bool) -> None:
-        """Bring the high watermarks' file up to date, if they have moved. What is not open keeps what it had."""
-        found = self._found_high_watermarks(logs)
-        if found != self.high_watermarks:
-            self._high_watermarks.write(found, sync=sync)
-            self.high_watermarks = found
+    def _take_changes(self, changed: Collection[UnifiedLog]) -> None:
+        for log in changed:
+            name, start = log.topic_partition, log.log_start_offset if log.starts_within_segment else None
+            if (self.recovery_points.get(name), self.log_start_offsets.get(name)) != (log.recovery_point, start):
+                self._lacks = True
+                self.recovery_points[name] = log.recovery_point
+                self.log_start_offsets.pop(name, None)
+                if start is not None:
+                    self.log_start_offsets[name] = start
+
+    def _note_high_watermarks(self, found: dict[TopicPartition, int]) -> None:
+        self._lacks_high_watermarks |= found != self.high_watermarks
+        self.high_watermarks = found
+
+    def _take_high_watermarks(self, changed: Collection[UnifiedLog]) -> None:
+        for log in changed:
+            name = log.topic_partition
+            if not self.is_replicated(name):
+                self._lacks_high_watermarks |= self.high_watermarks.pop(name, None) is not None
+            elif self.high_watermarks.get(name) != log.high_watermark:
+                self.high_watermarks[name] = log.high_watermark
+                self._lacks_high_watermarks = True
+
+    def forget(self, name: TopicPartition) -> None:
+        """Note that a log was deleted."""
+        for offsets in (self.recovery_points, self.log_start_offsets):
+            self._lacks |= offsets.pop(name, None) is not None
+        self._lacks_high_watermarks |= self.high_watermarks.pop(name, None) is not None
 
     def _found_high_watermarks(self, logs: Mapping[TopicPartition, UnifiedLog]) -> dict[TopicPartition, int]:
         found = {name: offset for name, offset in self.high_watermarks.items() if self.is_replicated(name)}
@@ -125,18 +160,30 @@ class OffsetCheckpoints:
         self,
         logs: Mapping[TopicPartition, UnifiedLog],
         unopened: Mapping[TopicPartition, UnopenedLog],
+        changed: Collection[UnifiedLog],
         *,
         high_watermarks_only: bool,
-    ) -> None:
-        """Write unsynced: an old checkpoint, or none, only means that more is read again. An error is told once."""
+    ) -> bool:
+        """Write unsynced what is other in the logs that were `changed`; whether that was taken in.
+
+        An old checkpoint, or none, only means that more is read again. An error is told once. While logs are being
+        opened, and for the first time after that, all are looked at.
+        """
         if self._in_flight:
             # The next time: a newer state must not be replaced by that which is on its way.
-            return
+            return False
         try:
-            if high_watermarks_only:
-                self.write_high_watermarks(logs, sync=False)
-            else:
+            if self._is_partial or unopened:
                 self.write(logs, unopened, sync=False)
+                self._is_partial = bool(unopened)
+            elif high_watermarks_only:
+                self._take_high_watermarks(changed)
+                self._write_high_watermarks(sync=False)
+            else:
+                self._take_changes(changed)
+                self._take_high_watermarks(changed)
+                self._write(sync=False)
+                self._write_high_watermarks(sync=False)
         except OSError as error:
             if not self._fails:
                 self._fails = True
@@ -146,6 +193,7 @@ class OffsetCheckpoints:
         else:
             # The high watermarks alone are mostly not written, which says nothing of the disk.
             self._fails = self._fails and high_watermarks_only
+        return True
 
     def run(self, write: CheckpointWrite) -> None:
         """Bring a prepared write to the disk, in any thread, unless a later one is there. Raises `OSError`."""
@@ -156,7 +204,7 @@ class OffsetCheckpoints:
                         file.write(offsets, sync=True)
                     self._version_on_disk = write.version
         except OSError:
-            self._written = None
+            self._lacks = self._lacks_high_watermarks = True
             raise
         finally:
             self._in_flight.discard(write)

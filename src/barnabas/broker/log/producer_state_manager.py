@@ -6,6 +6,7 @@ CRC-32C of what follows (32 bits), number of entries, entries (Kafka's message P
 
 from __future__ import annotations
 
+from math import inf
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - struct's only exception, named as one
 from typing import TYPE_CHECKING
@@ -209,6 +210,11 @@ class ProducerStateManager:
         expired = [producer_id for producer_id, entry in self.producers.items() if self._is_expired(entry, now_ms)]
         for producer_id in expired:
             del self.producers[producer_id]
+
+    def next_expiry(self) -> float:
+        """When the next producer may expire, in epoch milliseconds; infinite without one."""
+        written = [one.last_timestamp for one in self.producers.values() if one.current_txn_first_offset == NO_OFFSET]
+        return min(written) + self.expiration_ms if written else inf
 
     def forget_older_half(self) -> int:
         """Forget the half of the producers that wrote longest ago, but for those with open transactions; how many."""

@@ -150,6 +150,8 @@ class UnifiedLog:
         if not self.log_start_offset <= offset <= end_offset:
             offset = min(max(offset, self.log_start_offset), end_offset)
             assert self.log_start_offset <= offset
+        if offset != self.high_watermark and not self.local_log.is_touched:
+            self.touch()
         self.high_watermark = offset
         self.producer_state.on_high_watermark_updated(offset)
         if anatomy.active is not None:
@@ -165,6 +167,11 @@ class UnifiedLog:
     def update_config(self, config: LogConfig) -> None:
         """Use other settings from now on."""
         self.config = self.local_log.config = self._validator.config = config
+        self.touch()
+
+    def touch(self) -> None:
+        """See `LocalLog.touch`."""
+        self.local_log.touch()
 
     @property
     def is_offline(self) -> bool:
@@ -436,6 +443,7 @@ class UnifiedLog:
         """Take note that every record below `up_to` is on the disk, or of the error that says otherwise."""
         if self.is_offline:
             return
+        self.touch()
         if error is not None:
             # The system may have dropped the pages that it could not write: trying again would hide that. The epochs
             # are written as a whole, again from the records.
@@ -469,6 +477,7 @@ class UnifiedLog:
         self.log_start_offset = offset
         self.local_log.recovery_point = max(self.recovery_point, offset)
         self.producer_state.on_log_start_offset_incremented(offset)
+        self.touch()
         from logging import getLogger
 
         getLogger(__name__).info("%s starts at offset %d now: %s", self.topic_partition, offset, reason)
