@@ -16,7 +16,7 @@ from barnabas.anatomy import events as e
 from barnabas.anatomy import recording
 from barnabas.anatomy.events import EVENTS
 from barnabas.anatomy.scenes import SCENES
-from tests.support.browser import Watched, chromium
+from tests.support.browser import Watched, chromium, violations
 from tests.support.running_console import RunningConsole
 
 if TYPE_CHECKING:
@@ -114,3 +114,15 @@ def test_every_event_fact_lane_and_scene_has_its_text_in_both_languages() -> Non
             fields = dict.fromkeys(kind._fields, "")
             known[f"event.{name}"].format(**fields)
         assert all(f"scene.{name}" in known and f"about.{name}" in known for name in SCENES)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_pictures_break_no_rule_of_accessibility(page: Page, scheme: str) -> None:
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    page.goto(f"{page.url.partition('#')[0]}#/anatomy?recording=a-seed.jsonl")
+    scenes = page.locator("main button.tab")
+    scenes.nth(1).wait_for()
+    for number in range(scenes.count()):
+        scenes.nth(number).click()
+        page.wait_for_selector(".picture")
+        assert violations(page) == []

@@ -32,6 +32,16 @@ def chromium() -> Iterator[Browser]:
             browser.close()
 
 
+def violations(page: Page) -> list[str]:
+    """What axe-core has against a page: the rule, what breaks it, and why."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python")
+    return [
+        f"{rule['id']}: {node['html'][:200]}: {node['failureSummary']}"
+        for rule in axe.Axe().run(page).response["violations"]
+        for node in rule["nodes"]
+    ]
+
+
 class Watched:
     """A page, and all that must not happen on it: errors, dialogs, requests to other places."""
 

@@ -15,7 +15,7 @@ function AnatomyBox({ box, isNew }) {
 
 function AnatomyLane({ lane, before }) {
   const title = t(`lane.${lane.title}`, Object.fromEntries(Object.entries(lane.of).map(([name, value]) => [name, visible(value)])));
-  return html`<section class="lane" aria-label=${title}><h3>${title}</h3><ol>${lane.boxes.map((box) =>
+  return html`<section class="lane" aria-label=${title}><h2>${title}</h2><ol>${lane.boxes.map((box) =>
     html`<${AnatomyBox} key=${box.key} box=${box} isNew=${before !== null && !before.has(box.key)} />`)}
     ${lane.more > 0 && html`<li class="dim">${t("anatomy.more", { n: lane.more })}</li>`}
     ${lane.boxes.length === 0 && html`<li class="dim">${t("anatomy.nothing")}</li>`}</ol></section>`;

@@ -1,0 +1,73 @@
+"""Every screen of the console held against axe-core's rules for people who cannot see, or see colours, as others do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer
+from tests.support.browser import Watched, chromium, violations
+from tests.support.running_console import RunningConsole
+
+pytest.importorskip("starlette")
+
+#: A place on each screen, and what is there when it is drawn.
+PLACES = {
+    "overview": "[data-health]",
+    "topics": "[data-row]",
+    "topic/flights": "table",
+    "topic/flights?tab=settings": "table",
+    "topic/flights?tab=records": "table",
+    "record/flights/0/0": "pre, table",
+    "groups": "table, [data-row]",
+    "group/readers": "table",
+    "transactions": "main h1",
+    "brokers": "table",
+    "broker/1": "table",
+    "anatomy": "main h1",
+}
+
+
+@pytest.fixture(scope="module")
+def console() -> Iterator[RunningConsole]:
+    with Broker() as broker:
+        with AdminClient(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.create_topics([NewTopic("flights", 2)])
+        with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            for number in range(20):
+                producer.send("flights", key=b"EWR", value=b'{"n": %d}' % number, partition=number % 2)
+        with Consumer(group_id="readers", bootstrap_servers=broker.bootstrap_servers) as consumer:
+            consumer.assign([("flights", 0)])
+            consumer.commit(dict.fromkeys(consumer.assignment(), 1))
+        with RunningConsole(broker.bootstrap_servers) as running:
+            yield running
+
+
+@pytest.fixture(scope="module")
+def watched(console: RunningConsole) -> Iterator[Watched]:
+    with chromium() as browser:
+        found = Watched(browser.new_context(viewport={"width": 1200, "height": 800}).new_page(), console.url)
+        found.page.goto(console.link)
+        yield found
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("place", sorted(PLACES))
+def test_a_screen_breaks_no_rule_of_accessibility(
+    watched: Watched, console: RunningConsole, place: str, scheme: str
+) -> None:
+    page = watched.page
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    page.goto(f"{console.url}/#/{place}")
+    page.wait_for_selector(PLACES[place])
+    assert violations(page) == []
+
+
+def test_what_breaks_a_rule_is_found(watched: Watched, console: RunningConsole) -> None:
+    page = watched.page
+    page.goto(f"{console.url}/#/overview")
+    page.wait_for_selector("[data-health]")
+    page.evaluate("document.querySelector('main').append(document.createElement('button'))")
+    assert [violation.partition(":")[0] for violation in violations(page)] == ["button-name"]
+    page.reload()
