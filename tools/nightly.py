@@ -55,10 +55,12 @@ class Ended(NamedTuple):
 
 
 _UNCOMPILED = ["env", "BARNABAS_UNCOMPILED=1", sys.executable, "-m", "pytest", "-q", "-m", "not slow"]
+_NEW_EXAMPLES = ["env", "BARNABAS_EXAMPLES=new", sys.executable, "-m", "pytest", "-q", "-m", "not slow"]
 OTHERS = [
     Part("simulator, 2,000 seeds", ["./run", "sim", "--seeds", "2000"]),
     Part("soak, a week's load in an hour", ["./run", "soak"]),
     Part("fuzzer, 5 minutes a target", ["./run", "fuzz", "--seconds", "300"]),
+    Part("properties, new examples", [*_NEW_EXAMPLES, "-p", "tools.outcomes", "tests/property"]),
     Part("unit and vector tests, uncompiled", [*_UNCOMPILED, "-p", "tools.outcomes", "tests/unit", "tests/vectors"]),
     Part("lines that the suite covers", ["./run", "test", "--coverage"]),
 ]

@@ -49,10 +49,16 @@ def test_a_topic_shows_its_partitions_offsets_and_sizes(
     assert found["commands"]["delete"] == f"barnabas topic delete {topic} -b {bootstrap_servers}"
 
 
+def settings_of(console: RunningConsole, topic: str) -> dict[str, Any]:
+    return {row["name"]: row for row in console.get(f"/api/topics/{topic}/settings")["settings"]}
+
+
 def test_settings_say_where_they_come_from_and_what_they_mean(console: RunningConsole, topic: str) -> None:
     changed = console.post(f"/api/topics/{topic}/settings", {"set": {"retention.ms": "86400000"}})
 
-    rows = {row["name"]: row for row in console.get(f"/api/topics/{topic}/settings")["settings"]}
+    # Apache Kafka's brokers learn of a change after it is acknowledged.
+    eventually(lambda: settings_of(console, topic)["retention.ms"]["source"] == "DYNAMIC_TOPIC_CONFIG")
+    rows = settings_of(console, topic)
     retention = rows["retention.ms"]
     assert (retention["value"], retention["source"], retention["isDefault"]) == (
         "86400000",
@@ -67,8 +73,7 @@ def test_settings_say_where_they_come_from_and_what_they_mean(console: RunningCo
 
     console.post(f"/api/topics/{topic}/settings", {"unset": ["retention.ms"]})
 
-    rows = {row["name"]: row for row in console.get(f"/api/topics/{topic}/settings")["settings"]}
-    assert rows["retention.ms"]["source"] != "DYNAMIC_TOPIC_CONFIG"
+    eventually(lambda: settings_of(console, topic)["retention.ms"]["source"] != "DYNAMIC_TOPIC_CONFIG")
 
 
 def test_a_topic_is_checked_created_grown_emptied_and_deleted(
