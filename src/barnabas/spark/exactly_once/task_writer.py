@@ -37,7 +37,7 @@ class RowSettings(NamedTuple):
     """How rows become records.
 
     `note` gives what a task with a state says of it, once all its rows are taken; None when it computed nothing.
-    `asked` is given where rows may be left out.
+    `asked` is given where rows may be left out, `decisions` where there is a reader of the decision log already.
     """
 
     topic: str | None
@@ -45,6 +45,7 @@ class RowSettings(NamedTuple):
     note: Callable[[], Note | None] = lambda: None
     notes_ends: bool = False
     asked: AskedRows | None = None
+    decisions: DecisionReader | None = None
 
     def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Return the rows to write, those of an attempt before that was refused among them."""
@@ -133,7 +134,7 @@ class _TaskPerformer:
         self._settings = settings
         self._initialized = ""
         self._steps: dict[type[Any], Callable[[Any], Any]] = {
-            protocol.ReadDecision: lambda step: worker.reader().read(task.query),
+            protocol.ReadDecision: lambda step: (settings.decisions or worker.reader()).read(task.query),
             protocol.InitProducerId: self._initialize,
             protocol.WriteRows: self._write_rows,
         }

@@ -28,6 +28,7 @@ from barnabas.streams.spark.application import Application, application_folder
 from barnabas.streams.spark.batch_commits import BatchCommits
 from barnabas.streams.spark.group_offsets import GroupOffsets
 from barnabas.streams.spark.local_checkpoint import without_programs
+from barnabas.streams.spark.slow_starts import SlowStarts
 from barnabas.streams.spark.streams_metrics import StreamsMetrics
 from barnabas.streams.spark.task_dispatcher import TaskDispatcher, bind_address, placed_by_spark
 from barnabas.streams.spark.task_measures import RestoreEvent, TaskMeasures
@@ -114,6 +115,7 @@ class KafkaStreams(Measured):
         self._handler: ExceptionHandler = lambda error: StreamThreadExceptionResponse.SHUTDOWN_CLIENT
         self._query: StreamingQuery | None = None
         self._monitor: threading.Thread | None = None
+        self._slow_starts = SlowStarts()
         self._exception: BaseException | None = None
         self._restore_listener = StateRestoreListener()
         self._metrics = StreamsMetrics(self._config.application_id, time.monotonic, MetricConfig())
@@ -344,8 +346,16 @@ class KafkaStreams(Measured):
                 self._set(State.PENDING_SHUTDOWN)
                 self._set(State.NOT_RUNNING)
                 return
-            if not self._replaced(error):
+            if not self._started_again(query, error) and not self._replaced(error):
                 return
+
+    def _started_again(self, query: StreamingQuery, error: BaseException) -> bool:
+        has_begun = query.lastProgress is not None or self._state is not State.REBALANCING
+        if not self._slow_starts.is_one(error, has_begun=has_begun):
+            return False
+        LOGGER.warning("%s: Spark was too slow to start a worker; the query is started again", query.name)
+        self._start_query()
+        return True
 
     def _replaced(self, error: BaseException) -> bool:
         LOGGER.error("%s: the query has failed: %s", self._config.application_id, error)

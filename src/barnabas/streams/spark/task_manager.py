@@ -96,7 +96,9 @@ class TaskHome:
             closing(self.attempt(request, records)) as attempt,
             closing(self._send_errors(TaskId.parse(request.planned.name), attempt)) as asked,
         ):
-            settings = RowSettings(None, True, lambda: attempt.note, notes_ends=True, asked=asked)
+            settings = RowSettings(
+                None, True, lambda: attempt.note, notes_ends=True, asked=asked, decisions=self._reader()
+            )
             report = task_writer.write(self._application.place, request.spark, attempt.rows, settings)
             report = report._replace(was_decided=report.was_decided or attempt.was_decided)
             return TaskAnswer(report, attempt.measures(len(asked.left_out)))
@@ -117,17 +119,20 @@ class TaskHome:
 
     def decision(self, query: str, least: int) -> Decision | None:
         """See `state_protocol.ReadDecision`."""
-        place = self._application.place
-        client = dict(place.client)
-        if self._decisions is None:
-            self._decisions = DecisionReader(client, place.topic)
-        decision = self._decisions.read(query)
+        place, reader = self._application.place, self._reader()
+        decision = reader.read(query)
         if decision is None or decision.batch < least:
             if self._admin is None:
-                self._admin = AdminClient(settings_of("admin", client))
-            decision = self._decisions.read(query, past=log_end(self._admin, place.topic))
+                self._admin = AdminClient(settings_of("admin", dict(place.client)))
+            decision = reader.read(query, past=log_end(self._admin, place.topic))
         self._last = decision
         return decision
+
+    def _reader(self) -> DecisionReader:
+        if self._decisions is None:
+            place = self._application.place
+            self._decisions = DecisionReader(dict(place.client), place.topic)
+        return self._decisions
 
     def restore(self, held: EngineTask, plan: BatchPlan, state: TaskState | None) -> None:
         """See `state_protocol.Restore`."""

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from barnabas.streams import Consumed, JoinWindows, MissingSourceTopicError, Repartitioned, Serdes, StreamsBuilder
+from barnabas.streams import (
+    Consumed,
+    JoinWindows,
+    MissingSourceTopicError,
+    Repartitioned,
+    Serdes,
+    StreamsBuilder,
+    TimeWindows,
+)
 from barnabas.streams.config import StreamsConfig
 from barnabas.streams.errors import TopologyError
 from barnabas.streams.spark.internal_topics import TopicCounts, counted
@@ -69,3 +77,14 @@ def test_a_topic_that_is_missing_is_named() -> None:
 
     with pytest.raises(MissingSourceTopicError, match="lines"):
         counts(builder)
+
+
+def test_a_changelog_keeps_at_most_what_a_setting_can_say() -> None:
+    builder = StreamsBuilder()
+    windows = TimeWindows.of_size_and_grace(1000, 2**63 - 2000)
+    builder.stream("lines", TEXT).group_by_key().windowed_by(windows).count()
+
+    (info,) = planned(builder.build(), StreamsConfig(CONFIG)).infos.values()
+
+    (changelog,) = info.state_changelog_topics.values()
+    assert changelog.config["retention.ms"] == str(2**63 - 1)
