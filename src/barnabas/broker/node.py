@@ -19,6 +19,7 @@ from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRAN
 from barnabas.broker.metadata.metadata_cache import ImageView, SoleBroker
 from barnabas.broker.node_apis import BrokerApis
 from barnabas.broker.replica_manager import ReplicaManager
+from barnabas.broker.replication.replication_quota import ALTER_LOG_DIRS_RATE, Throttle
 from barnabas.broker.request_dispatcher import RequestDispatcher
 from barnabas.broker.request_log import RequestLog
 from barnabas.broker.security.delegation_tokens import DelegationTokenExpiry, DelegationTokens, with_tokens
@@ -133,6 +134,8 @@ class BrokerNode:
         metadata.on_quotas_changed = state.client_quotas.changed
         metadata.on_configs_changed = self.dynamic_config.configs_changed
         self.dynamic_config.on_change.append(self._defaults_changed)
+        if isinstance(self.logs, LogDirectories):
+            self._throttle_moves(self.logs)
         self.dynamic_config.on_change.append(self.securities.settings_changed)
         self.dynamic_config.check_security = self.securities.check
         if self.securities.next_deadline() < inf:
@@ -267,6 +270,17 @@ class BrokerNode:
 
     def _defaults_changed(self) -> None:
         self.logs.update_defaults(self.config.log_settings, self._topic_settings)
+
+    def _throttle_moves(self, logs: LogDirectories) -> None:
+        windows = self.config.get_int("alter.log.dirs.replication.quota.window.num")
+        seconds = self.config.get_int("alter.log.dirs.replication.quota.window.size.seconds")
+        rate = logs.moves.rate = Throttle(ALTER_LOG_DIRS_RATE, windows, seconds)
+
+        def take_settings() -> None:
+            rate.take_settings({**self.dynamic_config.for_all, **self.dynamic_config.for_this_broker})
+
+        self.dynamic_config.on_change.append(take_settings)
+        take_settings()
 
     def _identify(self, cluster_id: str | None) -> Owner:
         wanted = self.wanted_cluster_id

@@ -147,6 +147,7 @@ SUPPORTED: dict[str, frozenset[str]] = {
         broker.heartbeat.interval.ms controller.quorum.bootstrap.servers controller.quorum.voters
         num.replica.fetchers offsets.topic.replication.factor replica.fetch.backoff.ms
         replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms
+        alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
         replica.lag.time.max.ms replica.selector.class replication.quota.window.num
         replication.quota.window.size.seconds replica.socket.timeout.ms offsets.commit.timeout.ms
         transaction.state.log.min.isr transaction.state.log.replication.factor

@@ -24,12 +24,19 @@ from barnabas.protocol.messages.delete_records_request import (
 )
 from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from barnabas.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
+from barnabas.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import read_batches
 from tests.support.core_broker import CoreBroker, batch, create, fetch, produce
 from tests.support.slow_storage import SlowStorage
 from tests.unit.broker.test_log_directories import DIRECTORIES, start
 
 FIRST, SECOND = DIRECTORIES
+NAME = TopicPartition("t", 0)
 
 
 @pytest.fixture
@@ -243,3 +250,38 @@ def test_a_log_that_is_flushed_is_swapped_when_the_copy_is_as_durable(
     assert (log.directory, log.recovery_point, log.high_watermark) == (f"{SECOND}/t-0", 1, 1)
     broker.node.core.settle(broker.instant)
     assert client.responses[-1].responses[0].partition_responses[0].error_code == 0
+
+
+# -- the rate ----------------------------------------------------------------------------------------------------------
+
+RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
+
+
+def throttled(broker: CoreBroker, rate: int) -> None:
+    configs = [AlterableConfig(name=RATE, config_operation=0, value=str(rate))]
+    resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=configs)
+    answer = broker.connect().request(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+    assert answer.responses[0].error_code == 0
+
+
+def test_logs_are_copied_at_the_rate_that_is_set(broker: CoreBroker) -> None:
+    throttled(broker, 100)
+    for number in range(30):
+        write(broker, number)
+    size = broker.state.replica_manager.partition("t", 0).log.size
+    move(broker, SECOND)
+    broker.advance(1)
+    copied = broker.node.logs.future(NAME).copied
+    assert copied < 1200, "ten seconds' worth, and a batch more"
+    broker.advance(10)
+    assert copied < broker.node.logs.future(NAME).copied <= copied + 1200
+    throttled(broker, 1 << 30)
+    broker.advance(5)
+    assert (places(broker), size > 2000) == ({FIRST: [], SECOND: [(False, 0)]}, True)
+
+
+def test_over_what_the_rate_is_measured_is_a_setting(filesystem: MemoryFileSystem, store: MemoryStore) -> None:
+    windows = "alter.log.dirs.replication.quota.window."
+    broker = start(filesystem, store, {f"{windows}num": 3, f"{windows}size.seconds": 4})
+    throttled(broker, 100)
+    assert broker.node.logs.moves.rate.left(50.0) == 100 * 2 * 4

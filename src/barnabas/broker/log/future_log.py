@@ -16,6 +16,8 @@ from barnabas.broker.log.unified_log import LOG_END
 from barnabas.errors import KafkaError, KafkaStorageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from barnabas.broker.log.cold_range import ColdRange
     from barnabas.broker.log.log_manager import LogManager
     from barnabas.broker.log.unified_log import UnifiedLog
@@ -30,18 +32,28 @@ _ANY_EPOCH: Final = (1 << 31) - 1
 class FutureLog:
     """Copies the log of a partition from one directory to another, a piece at a time.
 
-    `is_over` when it was swapped in or given up; `problem` says why it was given up.
+    `is_over` when it was swapped in or given up; `problem` says why it was given up, `copied` how many bytes it has
+    taken. `may_swap` is asked before the swap, again and again while it says no.
     """
 
-    __slots__ = ("_is_flushed", "_is_waiting", "_source", "is_over", "log", "name", "problem", "target")
+    __slots__ = ("_is_flushed", "_is_waiting", "_may_swap", "_source", "copied", "is_over", "log", "name", "problem",
+                 "target")  # fmt: skip
 
-    def __init__(self, name: TopicPartition, source: LogManager, target: LogManager) -> None:
+    def __init__(
+        self,
+        name: TopicPartition,
+        source: LogManager,
+        target: LogManager,
+        may_swap: Callable[[], bool] = lambda: True,
+    ) -> None:
         """Make the files of the copy. Raises `KafkaStorageError`."""
         self.name = name
         self.target = target
         self.problem: str | None = None
         self.is_over = False
+        self.copied = 0
         self._source = source
+        self._may_swap = may_swap
         self._is_waiting = False
         self._is_flushed = False
         self.log = self._make()
@@ -73,8 +85,11 @@ class FutureLog:
         current = self._source.logs.get(self.name)
         return 0 if current is None else max(0, current.log_end_offset - self.log.log_end_offset)
 
-    def step(self, now_ms: int) -> bool:
-        """Copy a piece, flush the copy, or swap; whether there is more to do at once."""
+    def step(self, now_ms: int, most: float | None = None) -> bool:
+        """Copy a piece, flush the copy, or swap; whether there is more to do at once.
+
+        At most `most` bytes are copied, and a whole batch; none where it is negative.
+        """
         if self.is_over or self._is_waiting:
             return False
         try:
@@ -82,7 +97,8 @@ class FutureLog:
             current.check_online()
             self._follow_start(current)
             if self.log.log_end_offset != current.log_end_offset:
-                return self._copy(current, now_ms)
+                piece = _PIECE if most is None else int(min(_PIECE, most))
+                return piece >= 0 and self._copy(current, piece, now_ms)
             return self._finish(current, now_ms)
         except (OSError, KafkaError) as error:
             self.give_up(str(error))
@@ -101,15 +117,16 @@ class FutureLog:
         for path in truncate_fully_and_start_at(self.log, self._current.log_start_offset):
             self.target.filesystem.remove(path)
 
-    def _copy(self, current: UnifiedLog, now_ms: int) -> bool:
+    def _copy(self, current: UnifiedLog, piece: int, now_ms: int) -> bool:
         offset = self.log.log_end_offset
-        cold = cold_ranges(current, offset, _PIECE)
+        cold = cold_ranges(current, offset, max(piece, 1))
         if cold:
             self._bring_in(cold)
             return False
-        records = current.read(offset, _PIECE, isolation=LOG_END).records
+        records = current.read(offset, max(piece, 1), isolation=LOG_END).records
         assert isinstance(records, bytes), "a region comes only to who wants to send it"
         self.log.append_as_follower(records, now_ms=now_ms, leader_epoch=_ANY_EPOCH)
+        self.copied += len(records)
         self._is_flushed = False
         return True
 
@@ -130,7 +147,7 @@ class FutureLog:
         if not self._is_flushed:
             self._flush(now_ms)
             return False
-        if current.being_cleaned or not self._is_as_durable(current):
+        if current.being_cleaned or not self._is_as_durable(current) or not self._may_swap():
             return False
         self._swap(current)
         return False

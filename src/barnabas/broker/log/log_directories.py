@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from barnabas.broker.log.filesystem import DirectoryLockedError
-from barnabas.broker.log.future_log import FutureLog
 from barnabas.broker.log.log_health import OFFLINE
 from barnabas.broker.log.log_manager import DirectoryState, LogManager
+from barnabas.broker.log.log_moves import LogMoves
 from barnabas.errors import KafkaStorageError, LogDirNotFoundError, ReplicaNotAvailableError
 
 #: How often a directory with a trouble is written to, in milliseconds, and what for.
@@ -24,6 +24,7 @@ PROBE_FILE = ".probe"
 
 if TYPE_CHECKING:
     from barnabas.broker.log.filesystem import FileSystem
+    from barnabas.broker.log.future_log import FutureLog
     from barnabas.broker.log.log_directory import Identify
     from barnabas.broker.log.log_settings import Settings
     from barnabas.broker.log.unified_log import UnifiedLog
@@ -41,7 +42,7 @@ class LogDirectories:
         self._probes = {manager: DirectoryProbe(manager) for manager in managers}
         self._chosen: dict[TopicPartition, LogManager] = {}
         self._wanted: dict[TopicPartition, LogManager] = {}
-        self._moves: dict[TopicPartition, FutureLog] = {}
+        self.moves = LogMoves()
         #: Topics that were there when a directory could not be read: what it holds of them is not known.
         self._unknown: frozenset[bytes] = frozenset()
         self.unopened = UnopenedInAll(managers)
@@ -166,37 +167,11 @@ class LogDirectories:
         if owner is None:
             self._wanted[name] = target
             raise ReplicaNotAvailableError(f"there is no log of {name} yet; it will be made in {directory}")
-        moving = self._moves.get(name)
-        if moving is not None and moving.target is target:
-            return
-        if moving is not None:
-            moving.give_up("it was cancelled")
-            del self._moves[name]
-        if owner is not target:
-            owner.get_log(name)
-            self._moves[name] = FutureLog(name, owner, target)
+        self.moves.begin(name, owner, target)
 
     def future(self, name: TopicPartition) -> FutureLog | None:
         """Return the copy of a log that is on its way to another directory."""
-        return self._moves.get(name)
-
-    def begin_move_anew(self, name: TopicPartition) -> None:
-        """Copy a log anew that is on its way: it is truncated."""
-        moving = self._moves.get(name)
-        if moving is not None:
-            moving.begin_anew()
-
-    def _move_on(self, now_ms: int) -> bool:
-        more = False
-        for name, moving in list(self._moves.items()):
-            more |= moving.step(now_ms)
-            if moving.is_over:
-                del self._moves[name]
-                if moving.problem is not None:
-                    _error(f"{name} is not brought to {moving.target.directory}: {moving.problem}")
-                else:
-                    _warn(f"{name} lies in {moving.target.directory} now")
-        return more
+        return self.moves.future(name)
 
     def _home_of(self, name: TopicPartition, topic_id: bytes | None) -> LogManager:
         """Return where a new log is to be made: where it was asked for, or where the fewest are."""
@@ -257,9 +232,7 @@ class LogDirectories:
         """See `LogManager.delete_log`."""
         self._chosen.pop(topic_partition, None)
         self._wanted.pop(topic_partition, None)
-        moving = self._moves.pop(topic_partition, None)
-        if moving is not None:
-            moving.give_up("it was deleted")
+        self.moves.end(topic_partition, "it was deleted")
         for manager in self._managers:
             manager.delete_log(topic_partition)
 
@@ -296,7 +269,7 @@ class LogDirectories:
             failed.update(more)
             if waiting <= 0:
                 for name in offsets:
-                    self.begin_move_anew(name)
+                    self.moves.begin_anew(name)
                 tell(failed)
 
         for owner, part in parts.items():
@@ -312,7 +285,7 @@ class LogDirectories:
         for owner, part in parts.items():
             failed.update(owner.truncate_now(part, now_ms, fully=fully))
         for name in offsets:
-            self.begin_move_anew(name)
+            self.moves.begin_anew(name)
         return failed
 
     def _by_owner(
@@ -389,13 +362,12 @@ class LogDirectories:
             more |= manager.step(budget, now_ms)
             self._probes[manager].step(now_ms)
         self._look_for_failures()
-        return self._move_on(now_ms) or more
+        return self.moves.step(now_ms) or more
 
     def close(self) -> None:
         """See `LogManager.close`. Copies on their way are given up."""
         self.storage.drain()
-        for moving in self._moves.values():
-            moving.give_up("the broker ends")
+        self.moves.end_all("the broker ends")
         for manager in self._managers:
             manager.close()
 

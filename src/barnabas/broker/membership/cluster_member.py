@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from barnabas.broker.log.log_directories import LogDirectories
 from barnabas.broker.membership.alter_partition_manager import AlterPartitions
 from barnabas.broker.membership.auto_topic_creation_manager import TopicCreation
 from barnabas.broker.membership.broker_metadata_publisher import ImagePublisher, Roles
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from barnabas.broker.config_admin_manager import WriteSettings
     from barnabas.broker.handlers.registry import Handler
     from barnabas.broker.instant import Instant
-    from barnabas.broker.log.log_manager import DirectoryState
+    from barnabas.broker.log.log_manager import DirectoryState, LogManager
     from barnabas.broker.membership.control_plane import ControlPlane
     from barnabas.broker.metadata.image_store import ImageStore
     from barnabas.broker.metadata.metadata_image import BrokerRegistration, MetadataImage
@@ -76,6 +77,8 @@ class ClusterMember:
         self._publisher: ImagePublisher | None = None
         self._instant: Callable[[], Instant] | None = None
         self._directories: Callable[[], list[DirectoryState]] = list
+        #: The directories of logs that are copied and wait for the controller to know it.
+        self._announced: dict[TopicPartition, bytes] = {}
         self.control = control
         self._requests = ControllerRequests(lambda: control.controller)
         self.forwarded = ControllerRequests(lambda: control.controller)
@@ -130,8 +133,8 @@ class ClusterMember:
         self._publisher = ImagePublisher(self._me, store, state.replica_manager)
         coordinators = coordinators_of(lambda: state.group_coordinator, lambda: state.transaction_coordinator)
         elections = CoordinatorElections(self._me, state.replica_manager, coordinators)
-        if len(node.logs.directories) > 1:
-            self._tell_directories(state.replica_manager, self._publisher)
+        if isinstance(node.logs, LogDirectories):
+            self._tell_directories(state.replica_manager, self._publisher, node.logs)
         self._publisher.on_published += [
             elections.published,
             self.topic_creation.published,
@@ -197,21 +200,41 @@ class ClusterMember:
         take_settings()
         return follower
 
-    def _tell_directories(self, manager: ReplicaManager, publisher: ImagePublisher) -> None:
+    def _tell_directories(self, manager: ReplicaManager, publisher: ImagePublisher, logs: LogDirectories) -> None:
         """Have the controller know where replicas lie, from now on."""
         assignments = DirectoryAssignments(
             self._me, lambda: self.local_broker_epoch, self._requests, self._directory_of
         )
         publisher.on_published.append(assignments.published)
 
-        def moved(name: TopicPartition, topic_id: bytes) -> None:
-            registration = self.image.partition(*name)
-            if registration is not None:
-                assignments.check(name, topic_id, registration)
+        def is_known(name: TopicPartition) -> bool:
+            registration, partition = self.image.partition(*name), manager.used_partition(*name)
+            if registration is None or partition is None:
+                return True
+            return assignments.is_known(name, partition.topic_id, registration)
+
+        def may_swap(name: TopicPartition, target: LogManager) -> bool:
+            """Have the controller know the new place first: after a failure of that disk it must not lead there."""
+            if target.log_directory.directory_id is None:
+                return True
+            self._announced[name] = target.log_directory.directory_id
+            return is_known(name)
+
+        def stays(name: TopicPartition) -> None:
+            if self._announced.pop(name, None) is not None:
+                is_known(name)
+
+        def moved(name: TopicPartition, _topic_id: bytes) -> None:
+            self._announced.pop(name, None)
+            is_known(name)
 
         manager.on_log_moved = moved
+        logs.moves.may_swap, logs.moves.on_given_up = may_swap, stays
 
     def _directory_of(self, name: TopicPartition) -> bytes | None:
+        """Return where a replica lies, or is about to."""
+        if name in self._announced:
+            return self._announced[name]
         for state in self._directories():
             if state.problem is None and state.manager.holds(name):
                 return state.manager.log_directory.directory_id

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.membership.broker_metadata_publisher import changed_replicas
 from barnabas.broker.membership.node_to_controller_channel import ControllerRequest
+from barnabas.broker.metadata.partition_registration import MIGRATING_DIRECTORY
 from barnabas.protocol.messages.assign_replicas_to_dirs_request import (
     AssignReplicasToDirsRequest,
     DirectoryData,
@@ -66,8 +67,18 @@ class DirectoryAssignments:
         directory = self._directory_of(name)
         if directory is None or registration.directories[registration.replicas.index(self._me)] == directory:
             return
-        self._unsent[topic_id, name.partition] = directory
-        self._queue()
+        self._tell((topic_id, name.partition), directory)
+
+    def is_known(self, name: TopicPartition, topic_id: bytes, registration: PartitionRegistration) -> bool:
+        """Whether the controller knows where a replica lies, or is to lie; it is told if it does not."""
+        self.check(name, topic_id, registration)
+        known = registration.directory(self._me)
+        return known in (MIGRATING_DIRECTORY, self._directory_of(name))
+
+    def _tell(self, key: tuple[bytes, int], directory: bytes) -> None:
+        if self._unsent.get(key, self._sent.get(key)) != directory:
+            self._unsent[key] = directory
+            self._queue()
 
     def _queue(self) -> None:
         if not self._is_queued and (self._unsent or self._sent):

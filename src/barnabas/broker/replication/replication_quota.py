@@ -49,7 +49,7 @@ class Throttle:
         if self.limit is None:
             return inf
         rate = max(self.limit, 1.0)
-        self._left = min(self._left + (now - self._at) * rate, self._kept_for * rate)
+        self._left = min(self._left + max(0.0, now - self._at) * rate, self._kept_for * rate)
         self._at = now
         return self._left
 

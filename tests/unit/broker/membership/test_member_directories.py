@@ -14,6 +14,7 @@ from tests.unit.broker.test_log_directories import DIRECTORIES
 
 FLIGHTS = bytes(15) + b"\x01"
 FIRST, SECOND = DIRECTORIES
+MOVED = TopicPartition("flights", 0)
 
 
 def member() -> MemberBroker:
@@ -49,14 +50,70 @@ def test_it_is_told_again_where_the_controller_did_not_take_it() -> None:
     assert len(told(found.asked("alter-partition"))) == 2
 
 
-def test_a_log_that_was_moved_is_told() -> None:
+def assigned() -> tuple[MemberBroker, bytes, bytes]:
+    """A member whose controller knows where its two replicas lie; gives the ids of the directories, too."""
     found = member()
     first, second = ids(found)
     found.answer("alter-partition", AssignReplicasToDirsResponse())
     found.tell(change(FLIGHTS, 0, directories=[first]), change(FLIGHTS, 1, directories=[second]))
-    found.state.replica_manager.move_log(TopicPartition("flights", 0), SECOND)
+    return found, first, second
+
+
+def lies_in(found: MemberBroker) -> str:
+    owner = found.node.logs.owner(MOVED)  # type: ignore[union-attr]
+    assert owner is not None
+    return owner.directory
+
+
+def test_a_log_is_swapped_once_the_controller_knows_its_new_place() -> None:
+    found, _, second = assigned()
+    found.state.replica_manager.move_log(MOVED, SECOND)
+    found.advance(5)
+    assert told(found.answer("alter-partition", AssignReplicasToDirsResponse())) == {second: [0]}
+    found.advance(5)
+    assert lies_in(found) == FIRST, "that was answered, and is no record yet"
+    found.tell(change(FLIGHTS, 0, directories=[second]))
+    found.advance(2)
+    assert lies_in(found) == SECOND
+    found.answer("alter-partition", AssignReplicasToDirsResponse())
+    found.advance(2)
+    assert found.asked("alter-partition") is None
+
+
+def test_a_broker_that_dies_before_the_swap_tells_where_the_log_lies() -> None:
+    found, first, second = assigned()
+    found.state.replica_manager.move_log(MOVED, SECOND)
+    found.advance(5)
+    found.answer("alter-partition", AssignReplicasToDirsResponse())
+    found.filesystem.crash()
+    others = [*broker(1, host="one"), *broker(2, host="two"), *broker(3, host="three")]
+    places = [change(FLIGHTS, 0, directories=[second]), change(FLIGHTS, 1, directories=[second])]
+    records = [*others, *topic("flights", FLIGHTS, [3], [3]), *places]
+    again = MemberBroker({}, *records, directories=DIRECTORIES, filesystem=found.filesystem)
+    assert told(again.asked("alter-partition")) == {first: [0]}
+    assert lies_in(again) == FIRST
+
+
+def test_it_is_told_until_the_controller_takes_it() -> None:
+    found, _, second = assigned()
+    found.state.replica_manager.move_log(MOVED, SECOND)
+    found.advance(5)
+    found.answer("alter-partition", AssignReplicasToDirsResponse(error_code=77))
     found.advance(5)
     assert told(found.asked("alter-partition")) == {second: [0]}
+    assert lies_in(found) == FIRST
+
+
+def test_a_move_that_is_given_up_is_taken_back_at_the_controller() -> None:
+    found, first, second = assigned()
+    found.state.replica_manager.move_log(MOVED, SECOND)
+    found.advance(5)
+    found.answer("alter-partition", AssignReplicasToDirsResponse())
+    found.tell(change(FLIGHTS, 0, directories=[second]))
+    found.state.replica_manager.move_log(MOVED, FIRST)
+    found.advance(1)
+    assert told(found.asked("alter-partition")) == {first: [0]}
+    assert lies_in(found) == FIRST
 
 
 def test_a_directory_that_fails_is_told_with_the_heartbeat() -> None:
