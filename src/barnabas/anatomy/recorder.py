@@ -56,7 +56,7 @@ class Recorder:
         """Return what is kept, the oldest first."""
         return list(self._events)
 
-    def take(self) -> list[tuple[float, Event]]:
+    def drain(self) -> list[tuple[float, Event]]:
         """Take what is kept out, the oldest first."""
         taken = []
         while self._events:

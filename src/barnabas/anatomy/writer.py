@@ -59,7 +59,7 @@ class RecordingWriter:
         self._on_end()
 
     def _write(self) -> None:
-        events = self._recorder.take()[: self._left]
+        events = self._recorder.drain()[: self._left]
         self._left -= len(events)
         self._stream.writelines(recording.lines(events))
         self._stream.flush()

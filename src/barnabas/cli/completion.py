@@ -113,11 +113,11 @@ def candidates(words: list[str]) -> list[str]:
     import_module(f"barnabas.cli.{COMMANDS[words[0]][0]}").add_parser(parser.add_subparsers())
     place = _Place(parser)
     for word in words[:-1]:
-        place.take(word)
+        place.consume(word)
     current = words[-1]
     if place.option is None and current.startswith("-") and "=" in current:
         name, _, value = current.partition("=")
-        place.take(name)
+        place.consume(name)
         return [f"{name}={found}" for found in _matching(_values(place.option, words), value)]
     if place.option is None and current.startswith("-"):
         return _matching(place.options(), current)
@@ -136,7 +136,7 @@ class _Place:
         self._actions = [action for action in parser._actions if action.help is not argparse.SUPPRESS]
         self._positionals = [action for action in self._actions if not action.option_strings]
 
-    def take(self, word: str) -> None:
+    def consume(self, word: str) -> None:
         if self.option is not None:
             self.option = None
         elif word.startswith("-"):

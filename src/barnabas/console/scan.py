@@ -160,7 +160,7 @@ class Scan:
             while not reason:
                 batch = consumer.poll_arrow(_POLL_SECONDS)
                 if batch is not None and batch.num_rows:
-                    self._take(batch, on_rows)
+                    self._scan_batch(batch, on_rows)
                 now = self._monotonic()
                 remaining = self._remaining(consumer, left)
                 reason = self._reason(remaining, now - began)
@@ -198,7 +198,7 @@ class Scan:
         }
         return next((reason for reason, is_reached in reached.items() if is_reached), "")
 
-    def _take(self, batch: pa.RecordBatch, on_rows: Callable[[list[ScannedRow]], None]) -> None:
+    def _scan_batch(self, batch: pa.RecordBatch, on_rows: Callable[[list[ScannedRow]], None]) -> None:
         self._scanned += batch.num_rows
         self._bytes += batch.nbytes
         found = []

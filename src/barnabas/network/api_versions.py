@@ -45,7 +45,7 @@ class ApiVersions:
         due = [node_id for node_id in self._to_ask if is_channel_ready(node_id)] if self._to_ask else []
         return [(node_id, _request(self._to_ask.pop(node_id))) for node_id in due]
 
-    def take_answer(self, node_id: int, version: int, message: ApiVersionsResponse) -> bool:
+    def handle_response(self, node_id: int, version: int, message: ApiVersionsResponse) -> bool:
         """Take in what a node answered; False for an error that does not tell in which version to ask instead."""
         if not message.error_code:
             self._known[node_id] = NodeApiVersions.from_response(message)

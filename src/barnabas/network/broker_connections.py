@@ -65,9 +65,9 @@ class BrokerConnections:
         for authentication in self._selector.authentications:
             self._metrics.on_authenticated(authentication, now)
 
-    def take_api_versions(self, node_id: int, version: int, message: ApiVersionsResponse, now: float) -> bool:
+    def handle_api_versions(self, node_id: int, version: int, message: ApiVersionsResponse, now: float) -> bool:
         """Take in what the broker says that it understands; False for an error after which there is nothing to ask."""
-        if not self.api_versions.take_answer(node_id, version, message):
+        if not self.api_versions.handle_response(node_id, version, message):
             log.warning(
                 "%s: node %s answered the ApiVersions request with error %s; disconnecting",
                 self._client_id,

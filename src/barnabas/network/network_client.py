@@ -378,7 +378,7 @@ class NetworkClient:
                 result.answer(in_flight, message)
             elif (owner := self._owner(request)) is not None:
                 owner.handle_successful_response(now, message, in_flight.version)
-            elif not self._connections.take_api_versions(node_id, in_flight.version, message, now):
+            elif not self._connections.handle_api_versions(node_id, in_flight.version, message, now):
                 self._disconnect(node_id, result)
 
     def _decode(self, in_flight: InFlightRequest, frame: Buffer) -> Any:

@@ -188,7 +188,7 @@ class Selector:
         self.completed_receives = []
         self._start_resolved()
         if self._worked:
-            self._take_worked()
+            self._finish_worked()
         if self._to_write:
             to_write, self._to_write = self._to_write, []
             for channel in to_write:
@@ -262,9 +262,9 @@ class Selector:
             channel.is_ready = True
             self.authentications.append(Authentication(channel.node_id))
         else:
-            self._take_step(channel, channel.authenticator, channel.authenticator.start())
+            self._apply_step(channel, channel.authenticator, channel.authenticator.start())
 
-    def _take_step(self, channel: KafkaChannel, authenticator: SaslClientAuthenticator, step: Step) -> None:
+    def _apply_step(self, channel: KafkaChannel, authenticator: SaslClientAuthenticator, step: Step) -> None:
         if isinstance(step, bytes):
             channel.own_sending = [step]
             self._write(channel)
@@ -287,7 +287,7 @@ class Selector:
 
         self._channel_builder.worker.submit(work, done)
 
-    def _take_worked(self) -> None:
+    def _finish_worked(self) -> None:
         while self._worked:
             channel, result = self._worked.popleft()
             authenticator = channel.authenticator
@@ -296,11 +296,11 @@ class Selector:
             try:
                 if isinstance(result, KafkaError):
                     raise authenticator.work_failed(result)
-                self._take_step(channel, authenticator, authenticator.worked(result))
+                self._apply_step(channel, authenticator, authenticator.worked(result))
             except KafkaError as error:
                 self._fail(channel, str(error), error if isinstance(error, AuthenticationError) else None)
 
-    def _take_authentication_frame(self, channel: KafkaChannel, frame: Buffer) -> bool:
+    def _handle_authentication_frame(self, channel: KafkaChannel, frame: Buffer) -> bool:
         """Whether a frame was the authenticator's; during a renewal NetworkClient's responses still arrive."""
         authenticator = channel.authenticator
         if authenticator is None or authenticator.is_complete:
@@ -308,7 +308,7 @@ class Selector:
         if not authenticator.owns(frame) and authenticator.was_complete:
             return False
         now = time.monotonic()
-        self._take_step(channel, authenticator, authenticator.received(frame, now))
+        self._apply_step(channel, authenticator, authenticator.received(frame, now))
         return True
 
     def _write(self, channel: KafkaChannel) -> None:
@@ -326,7 +326,7 @@ class Selector:
                 channel.renewal_began = now
                 # What is to be sent waits until the broker has accepted the client once more (KIP-368).
                 channel.is_ready = False
-                self._take_step(channel, authenticator, authenticator.renew())
+                self._apply_step(channel, authenticator, authenticator.renew())
                 return
         channel.is_begun = True
         if self._flush(channel, channel.sending):
@@ -366,7 +366,7 @@ class Selector:
                     self._fail(channel, "the peer closed the connection")
                     return
                 for frame in receive.received(count):
-                    if channel.authenticator is None or not self._take_authentication_frame(channel, frame):
+                    if channel.authenticator is None or not self._handle_authentication_frame(channel, frame):
                         self.completed_receives.append((channel.node_id, frame))
                 if count < len(buffer) or channel.socket is None:
                     return

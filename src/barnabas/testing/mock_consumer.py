@@ -129,9 +129,9 @@ class MockConsumer(MockTelemetry, Measured, Generic[K, V]):
         _raise(error)
         for partition in self.assignment():
             self._update_position(partition)
-        return self._take(max_records or self.max_poll_records)
+        return self._fetch_records(max_records or self.max_poll_records)
 
-    def _take(self, wanted: int) -> ConsumerRecords[K, V]:
+    def _fetch_records(self, wanted: int) -> ConsumerRecords[K, V]:
         found: dict[TopicPartition, list[ConsumerRecord[K, V]]] = {}
         next_offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         for partition, records in list(self._records.items()):

@@ -39,7 +39,7 @@ class VerifiableConsumer(ConsumerRebalanceListener):
             print_event("startup_complete")
             self._consumer.subscribe([self._topic], self)
             while not self._is_finished:
-                offsets = self._take(self._consumer.poll(_LONG))
+                offsets = self._on_records_received(self._consumer.poll(_LONG))
                 if offsets and not self._auto_commits:
                     self._commit(offsets)
         except WakeupError:
@@ -56,7 +56,7 @@ class VerifiableConsumer(ConsumerRebalanceListener):
     def _is_finished(self) -> bool:
         return 0 <= self._max_messages <= self._consumed
 
-    def _take(self, records: ConsumerRecords[str, str]) -> dict[TopicPartition, OffsetAndMetadata]:
+    def _on_records_received(self, records: ConsumerRecords[str, str]) -> dict[TopicPartition, OffsetAndMetadata]:
         offsets, summaries = {}, []
         for partition in sorted(records.partitions()):
             taken = records.records(partition)

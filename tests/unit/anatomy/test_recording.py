@@ -87,7 +87,7 @@ def test_a_recorder_keeps_the_newest_events_and_counts_the_others() -> None:
         (3.0, 3),
         (4.0, 4),
     ]
-    assert len(recorder.take()) == 2
+    assert len(recorder.drain()) == 2
     assert (recorder.events(), recorder.lost) == ([], 3)
 
 

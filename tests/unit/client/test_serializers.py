@@ -123,5 +123,5 @@ def test_a_serializer_may_add_headers_and_its_deserializer_reads_them() -> None:
     data = PartitionData(partition_index=0, records=builder.close())
     config = FetchConfig(key_deserializer=bytes.decode, value_deserializer=Tagged())
     answer = FetchMetricsAggregator(FetchMetrics())
-    (record,) = CompletedFetch(TopicPartition("one", 0), (0, 1), data, config, 1, answer).take(10)
+    (record,) = CompletedFetch(TopicPartition("one", 0), (0, 1), data, config, 1, answer).fetch_records(10)
     assert (record.key, record.value) == ("k", ("abc", {"mine": b"1", "length": b"3"}))

@@ -67,7 +67,7 @@ class ClientMetricsReceiver(Collector):
             labels = {**_labels(resource.resource.attributes), **own}
             for scope in resource.scope_metrics:
                 for metric in scope.metrics:
-                    _take(pushed.values, metric, labels)
+                    _add_points(pushed.values, metric, labels)
         self._value_count += len(pushed.values) - known
         self._clients.move_to_end(client.client_instance_id)
         if self._value_count > self._most_values:
@@ -101,7 +101,7 @@ class ClientMetricsReceiver(Collector):
         yield from families.values()
 
 
-def _take(values: dict[_Key, float], metric: PushedMetric, labels: Mapping[str, str]) -> None:
+def _add_points(values: dict[_Key, float], metric: PushedMetric, labels: Mapping[str, str]) -> None:
     is_sum = metric.HasField("sum")
     if not is_sum and not metric.HasField("gauge"):
         return

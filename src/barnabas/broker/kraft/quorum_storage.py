@@ -47,7 +47,7 @@ class QuorumStorage:
         self.filesystem = filesystem
         self._config = config
         self._directory = LogDirectory(filesystem, self.path)
-        self._directory.take()
+        self._directory.lock()
         try:
             if not is_formatted(filesystem, self.path):
                 self._format(random_bytes, cluster_id)
@@ -72,7 +72,7 @@ class QuorumStorage:
 
     def close(self) -> None:
         """Let another process have it."""
-        if self._directory.is_taken:
+        if self._directory.is_locked:
             self._directory.release()
 
     def _format(self, random_bytes: Callable[[int], bytes], cluster_id: str | None) -> None:

@@ -66,7 +66,7 @@ class DeletedLogs:
             except KafkaStorageError:
                 continue
 
-    def take(self) -> list[str]:
+    def drain(self) -> list[str]:
         """Return the directories whose files are to be deleted, each once."""
         taken, self._renamed = self._renamed, []
         return taken

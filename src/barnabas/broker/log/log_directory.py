@@ -54,11 +54,11 @@ class LogDirectory:
         return f"{self.path}/{name}"
 
     @property
-    def is_taken(self) -> bool:
+    def is_locked(self) -> bool:
         """Whether this broker has it."""
         return self._lock is not None
 
-    def take(self) -> None:
+    def lock(self) -> None:
         """Make the directory if need be, and lock it. Raises `KafkaStorageError`."""
         try:
             self._filesystem.make_directory(self.path)

@@ -222,7 +222,7 @@ class LogManager:
         if topic_settings is not None:
             self.settings.topic_settings = topic_settings
         self.now_ms = now_ms
-        self.log_directory.take()
+        self.log_directory.lock()
         try:
             if identify is not None:
                 self.log_directory.identify(identify, self._random_bytes)
@@ -345,7 +345,7 @@ class LogManager:
 
         Raises `IllegalStateError` if there is one already, and `KafkaStorageError`.
         """
-        if not self.log_directory.is_taken:
+        if not self.log_directory.is_locked:
             raise IllegalStateError(f"the log manager of {self.directory} is not started")
         if topic_partition in self.logs or topic_partition in self.unopened:
             raise IllegalStateError(f"{self.directory} has a log of {topic_partition} already")
@@ -462,7 +462,7 @@ class LogManager:
         self._mend(now_ms)
         if self.unopened:
             return self.open_step(now_ms) or not self.unopened
-        deleted = self._deleted.take()
+        deleted = self._deleted.drain()
         if deleted:
             little_room = 0 <= self.log_directory.disk_space()[1] < LITTLE_ROOM
             delay = 0 if little_room else self.settings.config({}).file_delete_delay_ms
@@ -493,7 +493,7 @@ class LogManager:
 
         A log that cannot be closed keeps the others from nothing; the next start recovers then.
         """
-        if not self.log_directory.is_taken:
+        if not self.log_directory.is_locked:
             return
         self.storage.drain()
         self.unopened.close()

@@ -109,8 +109,8 @@ class ClusterMetadata:
         self.on_quotas_changed: Callable[[], None] = lambda: None
         #: Each is called with the keys of all records that have changed.
         self.on_values_changed: list[Callable[[list[str]], None]] = []
-        self._take(store.read())
-        self._unsubscribe = store.subscribe(self._take)
+        self._apply_changes(store.read())
+        self._unsubscribe = store.subscribe(self._apply_changes)
 
     @property
     def cluster_id(self) -> str:
@@ -325,7 +325,7 @@ class ClusterMetadata:
         elif problem is None and was_failing:
             self.on_written_again()
 
-    def _take(self, changes: Changes) -> None:
+    def _apply_changes(self, changes: Changes) -> None:
         gone: list[TopicMetadata] = []
         configured: list[TopicMetadata] = []
         topics_changed = False
@@ -337,11 +337,11 @@ class ClusterMetadata:
                 self._versions[key] = version
             if key.startswith(_TOPICS):
                 topics_changed = True
-                self._take_topic(key[len(_TOPICS) :], value, version, gone, configured)
+                self._apply_topic(key[len(_TOPICS) :], value, version, gone, configured)
             elif value is not None:
                 self._values[key] = value
             if key.startswith(_CLIENT_QUOTAS):
-                self._take_quotas(key, value)
+                self._apply_quotas(key, value)
         self.version = changes.version
         if topics_changed:
             self.on_topics_changed(gone)
@@ -363,14 +363,14 @@ class ClusterMetadata:
         if any(key.startswith(_CLIENT_QUOTAS) for key, _, _ in changes.changes):
             self.on_quotas_changed()
 
-    def _take_quotas(self, key: str, value: Value | None) -> None:
+    def _apply_quotas(self, key: str, value: Value | None) -> None:
         entity = frozenset((kind, name) for kind, name in json.loads(key[len(_CLIENT_QUOTAS) :]))
         if value is None:
             self._client_quotas.pop(entity, None)
         else:
             self._client_quotas[entity] = value["quotas"]
 
-    def _take_topic(
+    def _apply_topic(
         self,
         name: str,
         value: Value | None,

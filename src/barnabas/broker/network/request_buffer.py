@@ -34,7 +34,7 @@ class RequestMemory:
         self._spare: list[bytearray] = []
         self._waiting: dict[Callable[[], None], None] = {}
 
-    def take(self, size: int, try_again: Callable[[], None]) -> bool:
+    def try_allocate(self, size: int, try_again: Callable[[], None]) -> bool:
         """Memory for a request, or False when it has to wait; `try_again` is called when something was given back."""
         if 0 <= self.limit <= self.used:
             self._waiting[try_again] = None
@@ -42,7 +42,7 @@ class RequestMemory:
         self.used += size
         return True
 
-    def give_back(self, size: int) -> None:
+    def release(self, size: int) -> None:
         """Note that a request is over."""
         self.used -= size
         waiting, self._waiting = self._waiting, {}
@@ -197,7 +197,7 @@ class RequestBuffer:
         if self._taken:
             # Of the frame before, which has been worked on.
             self._give_back()
-        if not self._memory.take(size, self.try_again):
+        if not self._memory.try_allocate(size, self.try_again):
             return
         self._taken = size
         room = max(self._trust, _GROWTH * SHARED_BUFFER_SIZE)
@@ -216,5 +216,5 @@ class RequestBuffer:
         if self._taken_out is not None:
             self._memory.keep(self._taken_out)
             self._taken_out = None
-        self._memory.give_back(self._taken)
+        self._memory.release(self._taken)
         self._taken = 0

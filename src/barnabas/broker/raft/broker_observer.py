@@ -177,7 +177,7 @@ class MetadataLogObserver:
     def receive(self, response: Message, now: Instant) -> None:
         """See `Requester`."""
         try:
-            self._take(response, now)
+            self._handle_response(response, now)
         except Exception as problem:  # noqa: BLE001 - nothing may follow a fault
             self.problem = problem
             self._report(
@@ -186,7 +186,7 @@ class MetadataLogObserver:
             )
             self.on_leader_changed()
 
-    def _take(self, response: Message, now: Instant) -> None:
+    def _handle_response(self, response: Message, now: Instant) -> None:
         code: int = response.error_code  # type: ignore[attr-defined]  # all three have it
         if code:
             self._refused(code, now.now)
@@ -194,12 +194,12 @@ class MetadataLogObserver:
             self.cluster_id = response.cluster_id
         elif isinstance(response, FetchSnapshotResponse):
             snapshot = response.topics[0].partitions[0]
-            if self._take_leader(snapshot.current_leader, response.node_endpoints, snapshot.error_code, now.now):
-                self._take_snapshot(snapshot)
+            if self._note_leader(snapshot.current_leader, response.node_endpoints, snapshot.error_code, now.now):
+                self._handle_snapshot(snapshot)
         elif isinstance(response, FetchResponse):
             found = response.responses[0].partitions[0]
-            if self._take_leader(found.current_leader, response.node_endpoints, found.error_code, now.now):
-                self._take_fetched(found)
+            if self._note_leader(found.current_leader, response.node_endpoints, found.error_code, now.now):
+                self._handle_records(found)
 
     def _refused(self, code: int, now: float) -> None:
         self._delayed_until = now + self._backoff
@@ -209,7 +209,7 @@ class MetadataLogObserver:
                 "the broker with its own controllers, or with another data directory"
             )
 
-    def _take_leader(self, said: object, endpoints: Sequence[object], code: int, now: float) -> bool:
+    def _note_leader(self, said: object, endpoints: Sequence[object], code: int, now: float) -> bool:
         """Take in what an answer says of the leader; whether the answer itself counts."""
         leader_id: int = said.leader_id  # type: ignore[attr-defined]  # the same fields in both responses
         epoch: int = said.leader_epoch  # type: ignore[attr-defined]
@@ -242,7 +242,7 @@ class MetadataLogObserver:
         if is_other:
             self.on_leader_changed()
 
-    def _take_fetched(self, found: PartitionData) -> None:
+    def _handle_records(self, found: PartitionData) -> None:
         if found.diverging_epoch.epoch >= 0:
             if not self.log.truncate(found.diverging_epoch.epoch, found.diverging_epoch.end_offset):
                 self._begin_anew()
@@ -264,7 +264,7 @@ class MetadataLogObserver:
         )
         self.log, self.high_watermark = ObservedLog(), -1
 
-    def _take_snapshot(self, found: FetchedSnapshot) -> None:
+    def _handle_snapshot(self, found: FetchedSnapshot) -> None:
         download = self._download
         if download is None or found.position != len(download.data):
             return

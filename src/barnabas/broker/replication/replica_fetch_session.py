@@ -70,7 +70,7 @@ class ReplicaFetchSession:
         request.forgotten_topics_data = list(forgotten.values())
         return True
 
-    def take(self, response: FetchResponse) -> dict[TopicPartition, PartitionData] | None:
+    def handle_response(self, response: FetchResponse) -> dict[TopicPartition, PartitionData] | None:
         """Return the partitions of a response; None for an error, upon which the session begins anew."""
         if response.error_code:
             self.reset()

@@ -309,9 +309,9 @@ class ReplicaFetcher:
         """Take in the response to the request in flight."""
         self._request = None
         if isinstance(response, FetchResponse):
-            self._take_fetched(response, now)
+            self._handle_fetch(response, now)
         elif isinstance(response, ListOffsetsResponse):
-            self._take_offsets(response, now)
+            self._handle_list_offsets(response, now)
 
     def disconnected(self, now: float) -> None:
         """Give the request in flight up; all that it asked for waits a while."""
@@ -334,8 +334,8 @@ class ReplicaFetcher:
             return None
         return state
 
-    def _take_fetched(self, response: FetchResponse, now: Instant) -> None:
-        found = self._session.take(response)
+    def _handle_fetch(self, response: FetchResponse, now: Instant) -> None:
+        found = self._session.handle_response(response)
         if found is None:
             self._delay(self._asked if response.error_code else {}, now.now)
             return
@@ -346,7 +346,7 @@ class ReplicaFetcher:
                 continue
             self._changed[name] = None
             if data.error_code:
-                self._take_error(name, state, data.error_code, now.now)
+                self._handle_error(name, state, data.error_code, now.now)
             elif data.diverging_epoch.epoch >= 0:
                 cuts[name] = self._truncation_offset(name, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
             else:
@@ -354,7 +354,7 @@ class ReplicaFetcher:
         if cuts:
             self._truncate(cuts, now)
 
-    def _take_error(self, name: TopicPartition, state: PartitionFetchState, code: int, now: float) -> None:
+    def _handle_error(self, name: TopicPartition, state: PartitionFetchState, code: int, now: float) -> None:
         if code == _OUT_OF_RANGE:
             state.is_out_of_range, state.leader_end_offset = True, None
             self._lost[name] = None
@@ -447,7 +447,7 @@ class ReplicaFetcher:
 
         self._logs.truncate_to(offsets, now.now_ms, done, is_wanted, fully=fully)
 
-    def _take_offsets(self, response: ListOffsetsResponse, now: Instant) -> None:
+    def _handle_list_offsets(self, response: ListOffsetsResponse, now: Instant) -> None:
         from barnabas.protocol.topic_partition import TopicPartition
 
         for topic in response.topics:
@@ -457,7 +457,7 @@ class ReplicaFetcher:
                 if state is None or not state.is_out_of_range:
                     continue
                 if found.error_code:
-                    self._take_error(name, state, found.error_code, now.now)
+                    self._handle_error(name, state, found.error_code, now.now)
                     if name in self._states and found.error_code == _OUT_OF_RANGE:
                         self._put_off(name, state, now.now + self._settings.backoff)
                 elif state.leader_end_offset is None and found.offset >= self._logs.log_end_offset(name):

@@ -83,9 +83,9 @@ class DelegationTokens:
         """Take over tokens that are among the records that have changed."""
         for key in keys:
             if key.startswith(_TOKENS):
-                self._take(key.removeprefix(_TOKENS), self._metadata.value(key))
+                self._apply(key.removeprefix(_TOKENS), self._metadata.value(key))
 
-    def _take(self, id: str, value: Value | None) -> None:
+    def _apply(self, id: str, value: Value | None) -> None:
         if value is None:
             self._by_id.pop(id, None)
             self._ids.pop(self.hmac(id), None)

@@ -45,12 +45,12 @@ class SslPrincipalMapper:
         self._rules: list[_Rule | None] = []
         rest = text.strip() or _DEFAULT
         while rest:
-            rest = self._take(rest).lstrip()
+            rest = self._parse_rule(rest).lstrip()
             if rest and not rest.startswith(","):
                 raise _problem(text, f"a comma is missing before {rest[:40]!r}")
             rest = rest[1:].lstrip()
 
-    def _take(self, text: str) -> str:
+    def _parse_rule(self, text: str) -> str:
         if text.startswith(_DEFAULT):
             self._rules.append(None)
             return text[len(_DEFAULT) :]

@@ -117,7 +117,7 @@ class AdminApiDriver(Generic[K, V]):
             for key in keys:
                 self._finish(key, error=wrong_keys(self._handler.name, keys, error))
             return 0.0
-        self._send(node, keys, message, self._take_lookup if target is None else self._take_operation, now)
+        self._send(node, keys, message, self._on_lookup if target is None else self._on_operation, now)
         return self._deadline - now
 
     def _build(self, target: Target | None, keys: list[K], now: float) -> Request:
@@ -149,13 +149,13 @@ class AdminApiDriver(Generic[K, V]):
             # A response that comes after the deadline finds its keys given up on.
             left = [key for key in keys if key in self._targets]
             try:
-                self._take_response(left, response, take, node)
+                self._on_response(left, response, take, node)
             except Exception as error:  # noqa: BLE001  (kept for the caller: out of a callback it would be lost)
                 self._crash = error
 
         self._client.send(self._client.new_client_request(node.id, message, now, True, timeout, on_complete), now)
 
-    def _take_response(self, keys: list[K], response: ClientResponse, take: Take[K], node: Node) -> None:
+    def _on_response(self, keys: list[K], response: ClientResponse, take: Take[K], node: Node) -> None:
         error = response.error
         self._now = response.received_at
         if error is None:
@@ -173,21 +173,21 @@ class AdminApiDriver(Generic[K, V]):
             for key in keys:
                 self._finish(key, error=error)
 
-    def _take_lookup(self, keys: list[K], message: Message, broker: Node) -> None:
+    def _on_lookup(self, keys: list[K], message: Message, broker: Node) -> None:
         found: Outcome[K, Target] = Outcome()
         self._handler.lookup.handle_response(keys, message, found)
         self._targets.update(found.completed)
-        self._take_failures(keys, found)
+        self._on_failures(keys, found)
 
-    def _take_operation(self, keys: list[K], message: Message, broker: Node) -> None:
+    def _on_operation(self, keys: list[K], message: Message, broker: Node) -> None:
         outcome: Outcome[K, V] = Outcome(broker)
         self._handler.handle_response(keys, message, outcome)
         for key, value in outcome.completed.items():
             self._values[key] = value
             self._finish(key)
-        self._take_failures(keys, outcome)
+        self._on_failures(keys, outcome)
 
-    def _take_failures(self, keys: list[K], outcome: Outcome[K, Target] | Outcome[K, V]) -> None:
+    def _on_failures(self, keys: list[K], outcome: Outcome[K, Target] | Outcome[K, V]) -> None:
         for key, error in outcome.failed.items():
             self._finish(key, error=error)
         for key in keys:

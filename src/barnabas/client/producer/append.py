@@ -283,7 +283,7 @@ class DeliveryCallbacks:
         self._packed.append(number)
 
     @cython.cfunc
-    def _take(self) -> cython.longlong:
+    def _read_varlong(self) -> cython.longlong:
         packed: bytearray = self._packed
         number: cython.longlong = 0
         shift: cython.int = 0
@@ -323,10 +323,10 @@ class DeliveryCallbacks:
         found: list[tuple[Any, int, int, int]] = []
         self._at = 0
         while self._at < len(self._packed):
-            key: cython.longlong = self._take()
+            key: cython.longlong = self._read_varlong()
             callback = next(callbacks) if key & 1 else callback
             timestamp = next(timestamps) if key & 2 else timestamp
-            found.append((callback, timestamp, (key >> 2) - 1, self._take() - 1))
+            found.append((callback, timestamp, (key >> 2) - 1, self._read_varlong() - 1))
         return found
 
     def run(self, result: Any, on_error: Callable[..., object]) -> None:
@@ -348,8 +348,8 @@ class DeliveryCallbacks:
         index: cython.longlong = self.first
         self._at = 0
         while self._at < len(self._packed):
-            key: cython.longlong = self._take()
-            value: cython.longlong = self._take()
+            key: cython.longlong = self._read_varlong()
+            value: cython.longlong = self._read_varlong()
             if key & 1:
                 callback = next(callbacks)
             if key & 2:

@@ -91,9 +91,9 @@ class ProducerIdRequest:
         elif response.message is None:
             self._idempotence.on_initialize_failed()
         else:
-            self._take(response.message)
+            self._handle_response(response.message)
 
-    def _take(self, message: InitProducerIdResponse) -> None:
+    def _handle_response(self, message: InitProducerIdResponse) -> None:
         error = self._idempotence.handle_init_producer_id(
             message.error_code, message.producer_id, message.producer_epoch
         )

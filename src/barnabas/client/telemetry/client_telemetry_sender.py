@@ -230,9 +230,9 @@ class ClientTelemetrySender:
         with self._lock:
             if isinstance(message, GetTelemetrySubscriptionsResponse):
                 if self._state is _S.SUBSCRIPTION_IN_PROGRESS:
-                    self._take_subscription(now, message)
+                    self._handle_subscription(now, message)
             elif self._state is _S.PUSH_IN_PROGRESS:
-                self._take_push(now, message.error_code)
+                self._handle_push(now, message.error_code)
             elif self._state is _S.TERMINATING_PUSH_NEEDED:
                 self._take_last_but_one(now, is_told=not message.error_code)
             elif self._state is _S.TERMINATING_PUSH_IN_PROGRESS:
@@ -244,10 +244,10 @@ class ClientTelemetrySender:
             self._payloads.on_accepted()
         self._go(_S.TERMINATING_PUSH_NEEDED, now)
 
-    def _take_subscription(self, now: float, answer: GetTelemetrySubscriptionsResponse) -> None:
+    def _handle_subscription(self, now: float, answer: GetTelemetrySubscriptionsResponse) -> None:
         if answer.error_code:
             self._failure = for_code(answer.error_code)
-            self._take_error(now, answer.error_code)
+            self._handle_error(now, answer.error_code)
             return
         try:
             subscription = ClientTelemetrySubscription.of(answer)
@@ -261,16 +261,16 @@ class ClientTelemetrySender:
             self._go(_S.SUBSCRIPTION_NEEDED, now + subscription.push_interval)
         log.debug("telemetry subscription: %s", subscription)
 
-    def _take_push(self, now: float, error_code: int) -> None:
+    def _handle_push(self, now: float, error_code: int) -> None:
         if error_code:
-            self._take_error(now, error_code)
+            self._handle_error(now, error_code)
             return
         assert self._subscription is not None
         self._payloads.on_accepted()
         self._has_asked_again = False
         self._go(_S.PUSH_NEEDED, now + self._subscription.push_interval)
 
-    def _take_error(self, now: float, code: int) -> None:
+    def _handle_error(self, now: float, code: int) -> None:
         interval = DEFAULT_PUSH_INTERVAL if self._subscription is None else self._subscription.push_interval
         if code in _ASK_AGAIN_NOW and not self._has_asked_again:
             # Once: a broker that answers so again and again is not asked without a pause.

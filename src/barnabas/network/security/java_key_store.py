@@ -70,7 +70,7 @@ class _Reader:
         self._data = data
         self._position = position
 
-    def take(self, count: int) -> bytes:
+    def read(self, count: int) -> bytes:
         end = self._position + count
         if end > len(self._data):
             raise ValueError("it is cut")
@@ -78,10 +78,10 @@ class _Reader:
         return found
 
     def number(self, size: int) -> int:
-        return int.from_bytes(self.take(size), "big")
+        return int.from_bytes(self.read(size), "big")
 
     def block(self, size_of_length: int) -> bytes:
-        return self.take(self.number(size_of_length))
+        return self.read(self.number(size_of_length))
 
 
 def _certificate(reader: _Reader, version: int) -> str:

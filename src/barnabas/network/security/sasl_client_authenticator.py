@@ -148,7 +148,7 @@ class SaslClientAuthenticator:
         message = ApiVersionsRequest(client_software_name=name, client_software_version=number)
         return self._request(message, version, SaslState.API_VERSIONS)
 
-    def _take_api_versions(self, message: ApiVersionsResponse, version: int, now: float) -> Step:
+    def _handle_api_versions(self, message: ApiVersionsResponse, version: int, now: float) -> Step:
         if message.error_code:
             retry_version = next_version_to_try(version, message)
             if retry_version is None:
@@ -161,7 +161,7 @@ class SaslClientAuthenticator:
         version = self._version_of(ApiKey.SASL_HANDSHAKE, _HANDSHAKE_WITH_AUTHENTICATE)
         return self._request(SaslHandshakeRequest(mechanism=self._client.mechanism), version, SaslState.HANDSHAKE)
 
-    def _take_handshake(self, message: SaslHandshakeResponse, version: int, now: float) -> Step:
+    def _handle_handshake(self, message: SaslHandshakeResponse, version: int, now: float) -> Step:
         if message.error_code == UnsupportedSaslMechanismError.code:
             enabled = ", ".join(message.mechanisms) or "none"
             raise self._failure(
@@ -174,7 +174,7 @@ class SaslClientAuthenticator:
             raise self._failure(_refusal(message.error_code, None))
         return self._go_on(self._client.initial_response())
 
-    def _take_authenticate(self, message: SaslAuthenticateResponse, version: int, now: float) -> Step:
+    def _handle_authenticate(self, message: SaslAuthenticateResponse, version: int, now: float) -> Step:
         if message.error_code:
             raise self._failure(_refusal(message.error_code, message.error_message))
         try:
@@ -220,9 +220,9 @@ class SaslClientAuthenticator:
         return type(error)(f"{error} (SASL {self._client.mechanism} at {self._target})")
 
     _HANDLERS: ClassVar[Mapping[ApiKey, Callable[[SaslClientAuthenticator, Any, int, float], Step]]] = {
-        ApiKey.API_VERSIONS: _take_api_versions,
-        ApiKey.SASL_HANDSHAKE: _take_handshake,
-        ApiKey.SASL_AUTHENTICATE: _take_authenticate,
+        ApiKey.API_VERSIONS: _handle_api_versions,
+        ApiKey.SASL_HANDSHAKE: _handle_handshake,
+        ApiKey.SASL_AUTHENTICATE: _handle_authenticate,
     }
 
 

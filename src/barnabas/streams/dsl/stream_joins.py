@@ -55,16 +55,16 @@ def join(
 
     given = _Arguments(arguments, {key: value for key, value in keywords.items() if value is not None}, sides.step)
     if isinstance(other, KStream):
-        joiner = given.take("joiner")
-        windows = given.take("windows")
+        joiner = given.required("joiner")
+        windows = given.required("windows")
         options = given.option(StreamJoined, "stream_joined")
         return _join_streams(stream, other, joiner, windows, options, sides)
     if isinstance(other, KTable):
-        joiner = given.take("joiner")
+        joiner = given.required("joiner")
         return _join_table(stream, other, joiner, given.option(Joined, "joined"), sides)
     if isinstance(other, GlobalKTable):
-        selector = given.take("key_selector")
-        joiner = given.take("joiner")
+        selector = given.required("key_selector")
+        joiner = given.required("joiner")
         named = given.option(Named, "named", without=())
         return _join_global_table(stream, other, selector, joiner, named, sides)
     raise TypeError(f"{sides.step} needs a KStream, a KTable or a GlobalKTable, not {other!r}")
@@ -78,7 +78,7 @@ class _Arguments:
         self._keywords = keywords
         self._step = step
 
-    def take(self, name: str) -> Any:
+    def required(self, name: str) -> Any:
         """Return a required argument. Raises TypeError when it is missing."""
         if self._arguments:
             return self._arguments.pop(0)

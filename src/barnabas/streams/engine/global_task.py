@@ -70,7 +70,7 @@ class GlobalTask:
             source.process(Record(read.key, read.value, record.timestamp, record.headers))
         finally:
             context.current_node = None
-        return self.collector.take()
+        return self.collector.drain()
 
     def store(self, name: str) -> StateStore | None:
         """Return a store; None when there is none of that name."""

@@ -70,7 +70,7 @@ class RecordCollector:
         self.keeps_origins = False
         self.source: Any = None
 
-    def take(self) -> list[OutputRecord]:
+    def drain(self) -> list[OutputRecord]:
         """Return what was sent since the last call."""
         records = self.records
         self.records = []

@@ -179,7 +179,7 @@ class Task:
         """Flush caches and buffers; return what was sent since the last commit, changelog records at the end."""
         for store in self.stores.values():
             store.flush()
-        sent = self.collector.take()
+        sent = self.collector.drain()
         partition = self.id.partition
         for name, store in self.stores.items():
             changes = store.changes()

@@ -305,7 +305,7 @@ class Attempt:
     def _worked_off(self, task: Task, counts: BatchCounts, now_ms: int) -> Iterator[pa.RecordBatch]:
         while task.process_next(now_ms):
             task.punctuate_stream_time()
-        if (sent := self._output(task.collector.take())) is not None:
+        if (sent := self._output(task.collector.drain())) is not None:
             counts.wrote(sent)
             yield sent
 

@@ -54,7 +54,7 @@ class TimeOrderedChangeBuffer(SerdeStore):
         """Open the store, with what the backend has of it."""
         super().init(context)
         for key, data in () if self._map is None else self._map.range(None, None):
-            self._take(key, data)
+            self._restore_record(key, data)
 
     def put(self, time: int, key: Any, change: Change, context: RecordContext) -> None:
         """Hold a change back at a time in milliseconds, or replace the one of that key."""
@@ -130,7 +130,7 @@ class TimeOrderedChangeBuffer(SerdeStore):
                 continue
             try:
                 data = current_form(record, self.topic, None if held is None else held.prior_value)
-                self._take(key, data)
+                self._restore_record(key, data)
             except StreamsError as problem:
                 offset = getattr(record, "offset", "unknown")
                 raise StreamsError(
@@ -139,7 +139,7 @@ class TimeOrderedChangeBuffer(SerdeStore):
                 ) from problem
             self._keep(key, data)
 
-    def _take(self, key: bytes, data: bytes) -> None:
+    def _restore_record(self, key: bytes, data: bytes) -> None:
         reader = Reader(data)
         held = BufferValue.from_bytes(reader)
         if key in self._values:

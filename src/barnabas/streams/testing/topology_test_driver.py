@@ -167,7 +167,7 @@ class TopologyTestDriver:
             return
         if not task.waits:
             self._capture(task.commit())  # what was left out may have gone to a dead-letter queue
-        self._capture(task.collector.take())  # punctuators may have sent records to topics that the task reads
+        self._capture(task.collector.drain())  # punctuators may have sent records to topics that the task reads
         while task.process_next(self._now_ms):
             task.punctuate_stream_time()
             self._capture(task.commit())

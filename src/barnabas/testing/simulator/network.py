@@ -355,7 +355,7 @@ class SimulatedSelector:
         news, self._news = self._news, []
         for kind, connection, content in news:
             if self._connections.get(connection.node_id) is connection:
-                self._take(kind, connection, content)
+                self._deliver(kind, connection, content)
         return world.now
 
     def _transmit(self) -> bool:
@@ -369,7 +369,7 @@ class SimulatedSelector:
                 is_last_word |= not expect_response
         return is_last_word
 
-    def _take(self, kind: str, connection: SimulatedConnection, content: Any) -> None:
+    def _deliver(self, kind: str, connection: SimulatedConnection, content: Any) -> None:
         node_id = connection.node_id
         if kind == "connected":
             self.connected.append(node_id)

@@ -297,9 +297,9 @@ class ActiveController:
         if code:
             self.environment.report(f"broker {broker.id} refuses LeaderAndIsr: {errors.name_of(code)}")
         else:
-            self._put_answer(broker, partial(self._take_leader_and_isr, broker.id, response))
+            self._put_answer(broker, partial(self._handle_leader_and_isr, broker.id, response))
 
-    def _take_leader_and_isr(self, broker_id: int, response: Message) -> Program[None]:
+    def _handle_leader_and_isr(self, broker_id: int, response: Message) -> Program[None]:
         """Note which replicas a broker cannot serve, for want of a disk."""
         failed, fine = set(), set()
         for topic in getattr(response, "topics", ()):
@@ -321,9 +321,9 @@ class ActiveController:
         """See `Answers`."""
         going = [name for name in deleted if name.topic in self.context.topics_with_deletion_started]
         if going:
-            self._put_answer(broker, partial(self._take_stop_replica, broker.id, response, going))
+            self._put_answer(broker, partial(self._handle_stop_replica, broker.id, response, going))
 
-    def _take_stop_replica(
+    def _handle_stop_replica(
         self, broker_id: int, response: Message, deleted: Collection[TopicPartition]
     ) -> Program[None]:
         code = getattr(response, "error_code", errors.NONE)
@@ -340,12 +340,12 @@ class ActiveController:
     def _put_answer(self, broker: LiveBroker, program: Callable[[], Program[None]]) -> None:
         """Line an answer up; each is an event of its own. One of an earlier life of the broker says nothing."""
 
-        def take() -> Program[None]:
+        def if_same_broker() -> Program[None]:
             known = self.context.brokers.get(broker.id)
             if known is not None and known.epoch == broker.epoch:
                 yield from program()
 
-        self.put("answer of a broker", take, _dropped)
+        self.put("answer of a broker", if_same_broker, _dropped)
 
 
 def _dropped() -> None:

@@ -108,11 +108,11 @@ class KafkaController:
         def finished(result: Elected | errors.KafkaError) -> None:
             if connection == self._connection:
                 self._is_electing = False
-                self._take(result)
+                self._on_elected(result)
 
         run(self._session, program, finished)
 
-    def _take(self, result: Elected | errors.KafkaError) -> None:
+    def _on_elected(self, result: Elected | errors.KafkaError) -> None:
         if isinstance(result, ConnectionLostError):
             return
         if isinstance(result, errors.KafkaError):

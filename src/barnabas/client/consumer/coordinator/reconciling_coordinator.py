@@ -151,7 +151,7 @@ class ReconcilingCoordinator(Coordinator):
             )
         if not self.auto_commits.finish_before_revocation(self._generation, now):
             return
-        yield from self._take(self._taking, now)
+        yield from self._revoke_and_assign(self._taking, now)
 
     def _resolved(self, target: TopicIdPartitions) -> TopicIdPartitions:
         """Return the part of a target whose topics are known; for the others new metadata is asked for."""
@@ -170,7 +170,7 @@ class ReconcilingCoordinator(Coordinator):
     def _partitions(self, by_id: Mapping[bytes, tuple[int, ...]]) -> set[TopicPartition]:
         return {TopicPartition(self._names[topic_id], number) for topic_id in by_id for number in by_id[topic_id]}
 
-    def _take(self, taken: TopicIdPartitions, now: float) -> Steps[None]:
+    def _revoke_and_assign(self, taken: TopicIdPartitions, now: float) -> Steps[None]:
         """Revoke, assign, and have the coordinator told, even when the listener fails."""
         assigned, before = self._partitions(taken), self._subscriptions.assigned_partitions
         revoked = before - assigned

@@ -93,7 +93,7 @@ class CompletedFetch:
         """The epoch of the last record taken."""
         return -1 if self._decoder is None else int(self._decoder.leader_epoch)
 
-    def take(self, max_records: int) -> Found:
+    def fetch_records(self, max_records: int) -> Found:
         """Return the next records; `next_offset` is where reading goes on, `is_consumed` tells that nothing is left.
 
         Where keys and values stay bytes, records are checked now and made later, when they are looked at.

@@ -85,7 +85,7 @@ class FetchCollector:
         left = max_records
         try:
             while left > 0 and (fetch := self._advance(paused)) is not None:
-                records = self._take(fetch, left, offsets)
+                records = self._fetch_records(fetch, left, offsets)
                 if records:
                     left -= len(records)
                     if fetch.partition in found:
@@ -194,10 +194,12 @@ class FetchCollector:
         position = self._subscriptions.valid_position(fetch.partition)
         return position is not None and position.offset != fetch.next_offset
 
-    def _take(self, fetch: CompletedFetch, max_records: int, offsets: dict[TopicPartition, OffsetAndMetadata]) -> Found:
+    def _fetch_records(
+        self, fetch: CompletedFetch, max_records: int, offsets: dict[TopicPartition, OffsetAndMetadata]
+    ) -> Found:
         before = fetch.next_offset
         try:
-            records = fetch.take(max_records)
+            records = fetch.fetch_records(max_records)
         except CorruptRecordError as error:
             raise CorruptRecordError(
                 f"{fetch.partition} cannot be read at offset {fetch.next_offset}: {error}. Seek past it to go on"

@@ -139,7 +139,7 @@ class Fetcher:
         for topic in message.responses:
             name = topic.topic if names is None else names.get(topic.topic_id, "")
             for found in topic.partitions:
-                self._take(node, TopicPartition(name, found.partition_index), asked, found, aggregator)
+                self._handle_partition(node, TopicPartition(name, found.partition_index), asked, found, aggregator)
 
     def _count(self, response: ClientResponse, names: dict[bytes, str] | None) -> None:
         if self._counted_assignment != self._subscriptions.assignment_number and len(self._subscriptions):
@@ -155,7 +155,7 @@ class Fetcher:
             size += of_topic
         self.metrics.on_fetched(response.latency, response.message.throttle_time_ms, size, response.received_at)
 
-    def _take(
+    def _handle_partition(
         self,
         node: Node,
         partition: TopicPartition,

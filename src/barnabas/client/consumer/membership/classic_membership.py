@@ -109,7 +109,7 @@ class ClassicMembership:
 
     # --- commands
 
-    def take(self, command: Command, now: float) -> None:
+    def process(self, command: Command, now: float) -> None:
         """See `GroupMembership`."""
         if isinstance(command, Join):
             self.join(command)

@@ -110,7 +110,7 @@ class ConsumerMembershipManager:
 
     # --- commands
 
-    def take(self, command: Command, now: float) -> None:
+    def process(self, command: Command, now: float) -> None:
         """See `GroupMembership`."""
         if isinstance(command, Subscribe):
             self._subscribe(command, now)

@@ -78,7 +78,7 @@ class MembershipCore:
         """Take commands, do what is due, then wait for the network or the next thing to do; returns the time after."""
         while self._commands:
             self._in_hand = self._commands.popleft()
-            self._take(self._in_hand, now)
+            self._process(self._in_hand, now)
             self._in_hand = None
         self._membership.tick(now)
         self._offsets.tick(now)
@@ -120,7 +120,7 @@ class MembershipCore:
         """Close the connections."""
         self._client.client.close()
 
-    def _take(self, command: Command, now: float) -> None:
+    def _process(self, command: Command, now: float) -> None:
         if isinstance(command, CommitOffsets | FetchOffsets):
             self._offsets.add(command)
             # Sent before a Join that follows it: from then on the old generation may not commit any more.
@@ -129,7 +129,7 @@ class MembershipCore:
             self._stop = command
             self._ends_at = min(self._ends_at, command.deadline)
         else:
-            self._membership.take(command, now)
+            self._membership.process(command, now)
 
     def _drop_in_hand(self) -> None:
         """Forget the command that the error came in, unless a call waits for its result."""
@@ -137,7 +137,7 @@ class MembershipCore:
         if isinstance(command, CommitOffsets | FetchOffsets):
             self._offsets.add(command)
         elif isinstance(command, Stop):
-            self._take(command, self._client.now)
+            self._process(command, self._client.now)
 
     def _is_idle(self) -> bool:
         return self._offsets.is_idle and self._membership.is_idle

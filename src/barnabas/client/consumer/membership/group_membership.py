@@ -15,7 +15,7 @@ class GroupMembership(Protocol):
     Belongs to the membership core.
     """
 
-    def take(self, command: Command, now: float) -> None:
+    def process(self, command: Command, now: float) -> None:
         """Take a command of the application's core."""
 
     def take_leave(self) -> None:

@@ -56,7 +56,7 @@ class RequestQueue:
         """Take out a request that need not be sent."""
         self._waiting.remove(request)
 
-    def take(self, request: TransactionalRequest) -> None:
+    def set_in_flight(self, request: TransactionalRequest) -> None:
         """Take out the request that is being sent; it is in flight from now on."""
         with self._lock:
             self._waiting.remove(request)

@@ -96,7 +96,7 @@ class TransactionalRequestSender:
             timeout=self._request_timeout,
             callback=partial(self._manager.on_response, request),
         )
-        requests.take(request)
+        requests.set_in_flight(request)
         try:
             client.send(sent, now)
         except BaseException as error:

@@ -112,10 +112,10 @@ class ForeignMember(Actor):
             self._epochs.append(answer.member_epoch)
             self._epoch = answer.member_epoch
         if answer.assignment is not None:
-            self._take(answer.assignment)
+            self._on_assignment(answer.assignment)
         return True
 
-    def _take(self, assignment: Any) -> None:
+    def _on_assignment(self, assignment: Any) -> None:
         target = {(topic.topic_id, index) for topic in assignment.topic_partitions for index in topic.partitions}
         # What a lost answer told is not told again before something else changes: the group knows it since then.
         since = self._epoch if self._untold_since is None else self._untold_since

@@ -78,7 +78,7 @@ def test_polled_records_can_be_gone_through_again_copied_and_kept_beyond_the_nex
 
 
 @pytest.mark.shows("S2.40", breaks="barnabas.client.consumer.fetching.fetch_collector:FetchCollector.collect_fetch")
-@pytest.mark.shows("S3.91", breaks="barnabas.client.consumer.fetching.completed_fetch:CompletedFetch.take")
+@pytest.mark.shows("S3.91", breaks="barnabas.client.consumer.fetching.completed_fetch:CompletedFetch.fetch_records")
 def test_poll_returns_what_is_buffered_without_asking_a_broker(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, *(b"%d" % number for number in range(10)))
     consumer = reader(cluster, max_poll_records=4)
