@@ -48,14 +48,23 @@ if TYPE_CHECKING:
 
 def write() -> str:
     """Return the text of `typed_settings.py`."""
-    return HEAD + "".join(_client(section, name) for section, name in CLIENTS.items())
+    fields = {section: _fields(section) for section in CLIENTS}
+    common = [field for field in fields["admin"] if all(field in others for others in fields.values())]
+    text = HEAD + _class("ClientSettings", "TypedDict, total=False", "all clients", common)
+    for section, name in CLIENTS.items():
+        about = "the admin client" if section == "admin" else f"a {section}"
+        own = [field for field in fields[section] if field not in common]
+        text += _class(name, "ClientSettings, total=False", about, own)
+    return text
 
 
-def _client(section: str, name: str) -> str:
+def _fields(section: str) -> list[str]:
     settings = json.loads((CONFIG / f"{section}.json").read_text(encoding="utf-8"))
-    fields = [_field(setting) for setting in settings if setting["name"] not in LEFT_OUT]
-    about = "the admin client" if section == "admin" else f"a {section}"
-    return f'\n\nclass {name}(TypedDict, total=False):\n    """Kafka\'s settings of {about}."""\n\n{"".join(fields)}'
+    return [_field(setting) for setting in settings if setting["name"] not in LEFT_OUT]
+
+
+def _class(name: str, bases: str, about: str, fields: list[str]) -> str:
+    return f'\n\nclass {name}({bases}):\n    """Kafka\'s settings of {about}."""\n\n{"".join(fields)}'
 
 
 def _field(setting: dict[str, Any]) -> str:

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from pathlib import Path
 
 from barnabas.broker.features import FEATURES
 from barnabas.broker.handlers.not_served import NOT_SERVED
 from barnabas.broker.handlers.registry import SERVED
 from barnabas.protocol.api import ApiKey, request_class, stable_versions
-from barnabas.protocol.kinds import AclOperation, ResourceType
+from barnabas.protocol.kinds import AclOperation as Op
+from barnabas.protocol.kinds import ResourceType as Res
 
 PATH = Path(__file__).parent.parent / "docs" / "reference" / "apis.md"
 
@@ -25,6 +25,29 @@ several resources need more (`barnabas.broker.security.request_rules`).
 | key | API | served | Kafka's | needs |
 | --: | --- | --- | --- | --- |
 """
+
+#: What a principal has to be allowed first of all → the keys of the APIs; the others ask for nothing.
+NEEDS = {
+    (Op.READ, Res.TOPIC): (1, 61),
+    (Op.WRITE, Res.TOPIC): (0,),
+    (Op.ALTER, Res.TOPIC): (37,),
+    (Op.DELETE, Res.TOPIC): (20, 21),
+    (Op.DESCRIBE, Res.TOPIC): (2, 3, 23, 75),
+    (Op.READ, Res.GROUP): (8, 11, 12, 13, 14, 28, 68),
+    (Op.DELETE, Res.GROUP): (42, 47),
+    (Op.DESCRIBE, Res.GROUP): (9, 10, 15, 69),
+    (Op.WRITE, Res.TRANSACTIONAL_ID): (24, 25, 26),
+    (Op.DESCRIBE, Res.TRANSACTIONAL_ID): (65, 66),
+    (Op.DESCRIBE, Res.DELEGATION_TOKEN): (41,),
+    (Op.CREATE_TOKENS, Res.USER): (38,),
+    (Op.CREATE, Res.CLUSTER): (19,),
+    (Op.ALTER, Res.CLUSTER): (30, 31, 34, 43, 45, 51, 57),
+    (Op.DESCRIBE, Res.CLUSTER): (16, 29, 35, 46, 50, 60),
+    (Op.ALTER_CONFIGS, Res.CLUSTER): (33, 44, 49),
+    (Op.DESCRIBE_CONFIGS, Res.CLUSTER): (32, 48, 74),
+    (Op.IDEMPOTENT_WRITE, Res.CLUSTER): (22,),
+    (Op.CLUSTER_ACTION, Res.CLUSTER): (27,),
+}
 
 
 def table() -> str:
@@ -43,11 +66,8 @@ def table() -> str:
 
 
 def _served(key: ApiKey) -> str:
-    module, low, high = SERVED[key]
-    handler = import_module(f"barnabas.broker.handlers.{module}")
-    needs = f"{_word(handler.OPERATION)} {_word(handler.RESOURCE)}"
-    if handler.OPERATION == AclOperation.ANY:
-        needs = "nothing"
+    _, low, high = SERVED[key]
+    needs = next((f"{_word(op)} {_word(resource)}" for (op, resource), keys in NEEDS.items() if key in keys), "nothing")
     return f"| {int(key)} | {_name(key)} | {low}-{high} | {_versions(key)} | {needs} |\n"
 
 
@@ -60,7 +80,7 @@ def _name(key: ApiKey) -> str:
     return request_class(key).NAME.removesuffix("Request")
 
 
-def _word(kind: AclOperation | ResourceType) -> str:
+def _word(kind: Op | Res) -> str:
     return kind.name.replace("_", " ").lower()
 
 

@@ -65,12 +65,6 @@ def _add_resources(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prefixed", action="store_true", help="names are the beginnings of names")
 
 
-def run(args: Namespace) -> int:
-    """Do what was asked for."""
-    code: int = args.action(args)
-    return code
-
-
 def _resources(args: Namespace) -> list[tuple[Any, str]]:
     from barnabas.protocol.kinds import ResourceType
 

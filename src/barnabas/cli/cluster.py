@@ -55,12 +55,6 @@ def _add_voter_options(parser: argparse.ArgumentParser) -> None:
     add_connection(parser)
 
 
-def run(args: Namespace) -> int:
-    """Do what was asked for."""
-    code: int = args.action(args)
-    return code
-
-
 # -- the overview ----------------------------------------------------------------------------------------------------
 
 

@@ -38,12 +38,6 @@ def add_parser(subparsers: Any) -> None:
     change.set_defaults(action=_set)
 
 
-def run(args: Namespace) -> int:
-    """Do what was asked for."""
-    code: int = args.action(args)
-    return code
-
-
 def _list(args: Namespace) -> int:
     with admin_client(args) as admin:
         found = admin.describe_features()

@@ -46,12 +46,6 @@ def add_parser(subparsers: Any) -> None:
     group_offsets.add_parsers(parts)
 
 
-def run(args: Namespace) -> int:
-    """Run the part that was asked for."""
-    code: int = args.action(args)
-    return code
-
-
 def _list(args: Namespace) -> int:
     with admin_client(args) as admin:
         found = admin.list_groups(states=args.state, types=args.type)

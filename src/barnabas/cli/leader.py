@@ -37,12 +37,6 @@ def add_elect(parts: Any, command: str = "leader") -> None:
     elect.set_defaults(action=_elect)
 
 
-def run(args: Namespace) -> int:
-    """Do what was asked for."""
-    code: int = args.action(args)
-    return code
-
-
 def _elect(args: Namespace) -> int:
     from barnabas.cli.hanging_transactions import all_partitions
     from barnabas.errors import ElectionNotNeededError

@@ -45,12 +45,6 @@ def add_parser(subparsers: Any) -> None:
     dump.set_defaults(action=_dump)
 
 
-def run(args: Namespace) -> int:
-    """Run the part that was asked for."""
-    code: int = args.action(args)
-    return code
-
-
 def _filesystem() -> OsFileSystem:
     from barnabas.broker.log.os_filesystem import OsFileSystem
 

@@ -9,7 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: Command → (its module in this package, what it does). A module has `add_parser(subparsers)` and `run(args) -> int`.
+#: Command → (its module in this package, what it does). A module has `add_parser(subparsers)`, and
+#: `run(args) -> int`, or sets an `action` for each of its parts.
 COMMANDS = {
     "up": ("up", "start a broker in the foreground"),
     "format": ("format", "format the directories of a node of a cluster"),
@@ -84,7 +85,8 @@ def _run(arguments: list[str]) -> int:
 
             use_yaml()
             parsed.output = "json"
-        code: int | None = module.run(parsed)
+        run = getattr(module, "run", None) or parsed.action
+        code: int | None = run(parsed)
         sys.stdout.flush()
         return code or 0
     except KafkaError as problem:

@@ -66,12 +66,6 @@ def _add_entity(parser: argparse.ArgumentParser) -> None:
         )  # fmt: skip
 
 
-def run(args: Namespace) -> int:
-    """Do what was asked for."""
-    code: int = args.action(args)
-    return code
-
-
 def _list(args: Namespace) -> int:
     from barnabas.client.admin.client_quotas import ClientQuotaFilterComponent as Component
 

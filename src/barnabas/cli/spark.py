@@ -33,12 +33,6 @@ def add_parser(subparsers: Any) -> None:
     add_repair(parts)
 
 
-def run(args: Namespace) -> int:
-    """Do what was asked for."""
-    code: int = args.action(args)
-    return code
-
-
 def run_lag(args: Namespace) -> int:
     """Print how far the query is behind; a lag counts offsets, compacted ones too."""
     from barnabas.spark.checkpoint import read_checkpoint

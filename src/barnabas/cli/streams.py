@@ -54,12 +54,6 @@ def add_parser(subparsers: Any) -> None:
     reset.add_argument("--execute", action="store_true", help="do it; without, only show what would be done")
 
 
-def run(args: Namespace) -> int:
-    """Do what was asked for."""
-    code: int = args.action(args)
-    return code
-
-
 def run_describe(args: Namespace) -> int:
     """Print the topology's description."""
     print(topology_of(args.topology).describe())

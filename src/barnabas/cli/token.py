@@ -58,12 +58,6 @@ def add_parser(subparsers: Any) -> None:
         part.set_defaults(action=action)
 
 
-def run(args: Namespace) -> int:
-    """Do what was asked for."""
-    code: int = args.action(args)
-    return code
-
-
 def _duration(text: str) -> float:
     seconds = parse_duration(text)
     if not seconds or seconds < 0:

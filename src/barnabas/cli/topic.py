@@ -88,12 +88,6 @@ def _add_config(parts: Any) -> None:
     config.set_defaults(action=show_or_change, kind="topic", names=[])
 
 
-def run(args: Namespace) -> int:
-    """Run the part that was asked for."""
-    code: int = args.action(args)
-    return code
-
-
 def _list(args: Namespace) -> int:
     from fnmatch import fnmatchcase
 

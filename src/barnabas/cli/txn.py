@@ -83,12 +83,6 @@ def _add_partition_commands(parts: Any) -> None:
     abort.set_defaults(action=_abort_hanging)
 
 
-def run(args: Namespace) -> int:
-    """Run the part that was asked for."""
-    code: int = args.action(args)
-    return code
-
-
 def _duration(text: str) -> float:
     seconds = parse_duration(text)
     if seconds is None:

@@ -55,12 +55,6 @@ def add_parser(subparsers: Any) -> None:
         add_connection(part)
 
 
-def run(args: Namespace) -> int:
-    """Do what was asked for."""
-    code: int = args.action(args)
-    return code
-
-
 def _list(args: Namespace) -> int:
     with admin_client(args) as admin:
         found = admin.describe_user_scram_credentials(args.users or None)

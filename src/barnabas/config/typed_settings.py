@@ -13,46 +13,26 @@ if TYPE_CHECKING:
     from barnabas.config.values import Password
 
 
-class ProducerSettings(TypedDict, total=False):
-    """Kafka's settings of a producer."""
+class ClientSettings(TypedDict, total=False):
+    """Kafka's settings of all clients."""
 
-    acks: str | int
-    batch_size: int
     bootstrap_servers: str | Sequence[str]
-    buffer_memory: int
     client_dns_lookup: str
     client_id: str
-    compression_gzip_level: int
-    compression_lz4_level: int
-    compression_type: str
-    compression_zstd_level: int
     config_providers: str | Sequence[str]
     connections_max_idle_ms: int
-    delivery_timeout_ms: int
-    enable_idempotence: bool
     enable_metrics_push: bool
-    interceptor_classes: Any
-    linger_ms: int
-    max_block_ms: int
-    max_in_flight_requests_per_connection: int
-    max_request_size: int
     metadata_max_age_ms: int
-    metadata_max_idle_ms: int
     metadata_recovery_rebootstrap_trigger_ms: int
     metadata_recovery_strategy: str
     metric_reporters: Any
     metrics_num_samples: int
     metrics_recording_level: str
     metrics_sample_window_ms: int
-    partitioner_adaptive_partitioning_enable: bool
-    partitioner_availability_timeout_ms: int
-    partitioner_class: Any
-    partitioner_ignore_keys: bool
     receive_buffer_bytes: int
     reconnect_backoff_max_ms: int
     reconnect_backoff_ms: int
     request_timeout_ms: int
-    retries: int
     retry_backoff_max_ms: int
     retry_backoff_ms: int
     sasl_client_callback_handler_class: Any
@@ -124,27 +104,46 @@ class ProducerSettings(TypedDict, total=False):
     ssl_truststore_location: str | None
     ssl_truststore_password: str | Password | None
     ssl_truststore_type: str
+
+
+class ProducerSettings(ClientSettings, total=False):
+    """Kafka's settings of a producer."""
+
+    acks: str | int
+    batch_size: int
+    buffer_memory: int
+    compression_gzip_level: int
+    compression_lz4_level: int
+    compression_type: str
+    compression_zstd_level: int
+    delivery_timeout_ms: int
+    enable_idempotence: bool
+    interceptor_classes: Any
+    linger_ms: int
+    max_block_ms: int
+    max_in_flight_requests_per_connection: int
+    max_request_size: int
+    metadata_max_idle_ms: int
+    partitioner_adaptive_partitioning_enable: bool
+    partitioner_availability_timeout_ms: int
+    partitioner_class: Any
+    partitioner_ignore_keys: bool
+    retries: int
     transaction_timeout_ms: int
     transaction_two_phase_commit_enable: bool
     transactional_id: str | None
 
 
-class ConsumerSettings(TypedDict, total=False):
+class ConsumerSettings(ClientSettings, total=False):
     """Kafka's settings of a consumer."""
 
     allow_auto_create_topics: bool
     auto_commit_interval_ms: int
     auto_offset_reset: str
-    bootstrap_servers: str | Sequence[str]
     check_crcs: bool
-    client_dns_lookup: str
-    client_id: str
     client_rack: str
-    config_providers: str | Sequence[str]
-    connections_max_idle_ms: int
     default_api_timeout_ms: int
     enable_auto_commit: bool
-    enable_metrics_push: bool
     exclude_internal_topics: bool
     fetch_max_bytes: int
     fetch_max_wait_ms: int
@@ -159,185 +158,15 @@ class ConsumerSettings(TypedDict, total=False):
     max_partition_fetch_bytes: int
     max_poll_interval_ms: int
     max_poll_records: int
-    metadata_max_age_ms: int
-    metadata_recovery_rebootstrap_trigger_ms: int
-    metadata_recovery_strategy: str
-    metric_reporters: Any
-    metrics_num_samples: int
-    metrics_recording_level: str
-    metrics_sample_window_ms: int
     partition_assignment_strategy: Any
-    receive_buffer_bytes: int
-    reconnect_backoff_max_ms: int
-    reconnect_backoff_ms: int
-    request_timeout_ms: int
-    retry_backoff_max_ms: int
-    retry_backoff_ms: int
-    sasl_client_callback_handler_class: Any
-    sasl_jaas_config: str | Password | None
-    sasl_kerberos_kinit_cmd: str
-    sasl_kerberos_min_time_before_relogin: int
-    sasl_kerberos_service_name: str | None
-    sasl_kerberos_ticket_renew_jitter: float
-    sasl_kerberos_ticket_renew_window_factor: float
-    sasl_login_callback_handler_class: Any
-    sasl_login_class: Any
-    sasl_login_connect_timeout_ms: int | None
-    sasl_login_read_timeout_ms: int | None
-    sasl_login_refresh_buffer_seconds: int
-    sasl_login_refresh_min_period_seconds: int
-    sasl_login_refresh_window_factor: float
-    sasl_login_refresh_window_jitter: float
-    sasl_login_retry_backoff_max_ms: int
-    sasl_login_retry_backoff_ms: int
-    sasl_mechanism: str
-    sasl_oauthbearer_assertion_algorithm: str
-    sasl_oauthbearer_assertion_claim_aud: str | None
-    sasl_oauthbearer_assertion_claim_exp_seconds: int
-    sasl_oauthbearer_assertion_claim_iss: str | None
-    sasl_oauthbearer_assertion_claim_jti_include: bool
-    sasl_oauthbearer_assertion_claim_nbf_seconds: int
-    sasl_oauthbearer_assertion_claim_sub: str | None
-    sasl_oauthbearer_assertion_file: str | None
-    sasl_oauthbearer_assertion_private_key_file: str | None
-    sasl_oauthbearer_assertion_private_key_passphrase: str | Password | None
-    sasl_oauthbearer_assertion_template_file: str | None
-    sasl_oauthbearer_client_credentials_client_id: str | None
-    sasl_oauthbearer_client_credentials_client_secret: str | Password | None
-    sasl_oauthbearer_clock_skew_seconds: int
-    sasl_oauthbearer_expected_audience: str | Sequence[str]
-    sasl_oauthbearer_expected_issuer: str | None
-    sasl_oauthbearer_header_urlencode: bool
-    sasl_oauthbearer_jwks_endpoint_refresh_ms: int
-    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: int
-    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: int
-    sasl_oauthbearer_jwks_endpoint_url: str | None
-    sasl_oauthbearer_jwt_retriever_class: Any
-    sasl_oauthbearer_jwt_validator_class: Any
-    sasl_oauthbearer_scope: str | None
-    sasl_oauthbearer_scope_claim_name: str
-    sasl_oauthbearer_sub_claim_name: str
-    sasl_oauthbearer_token_endpoint_url: str | None
-    security_protocol: str
-    security_providers: str | None
-    send_buffer_bytes: int
     session_timeout_ms: int
     share_acknowledgement_mode: str
     share_acquire_mode: str
-    socket_connection_setup_timeout_max_ms: int
-    socket_connection_setup_timeout_ms: int
-    ssl_cipher_suites: str | Sequence[str]
-    ssl_enabled_protocols: str | Sequence[str]
-    ssl_endpoint_identification_algorithm: str
-    ssl_engine_factory_class: Any
-    ssl_key_password: str | Password | None
-    ssl_keymanager_algorithm: str
-    ssl_keystore_certificate_chain: str | Password | None
-    ssl_keystore_key: str | Password | None
-    ssl_keystore_location: str | None
-    ssl_keystore_password: str | Password | None
-    ssl_keystore_type: str
-    ssl_protocol: str
-    ssl_provider: str | None
-    ssl_secure_random_implementation: str | None
-    ssl_trustmanager_algorithm: str
-    ssl_truststore_certificates: str | Password | None
-    ssl_truststore_location: str | None
-    ssl_truststore_password: str | Password | None
-    ssl_truststore_type: str
 
 
-class AdminSettings(TypedDict, total=False):
+class AdminSettings(ClientSettings, total=False):
     """Kafka's settings of the admin client."""
 
     bootstrap_controllers: str | Sequence[str]
-    bootstrap_servers: str | Sequence[str]
-    client_dns_lookup: str
-    client_id: str
-    config_providers: str | Sequence[str]
-    connections_max_idle_ms: int
     default_api_timeout_ms: int
-    enable_metrics_push: bool
-    metadata_max_age_ms: int
-    metadata_recovery_rebootstrap_trigger_ms: int
-    metadata_recovery_strategy: str
-    metric_reporters: Any
-    metrics_num_samples: int
-    metrics_recording_level: str
-    metrics_sample_window_ms: int
-    receive_buffer_bytes: int
-    reconnect_backoff_max_ms: int
-    reconnect_backoff_ms: int
-    request_timeout_ms: int
     retries: int
-    retry_backoff_max_ms: int
-    retry_backoff_ms: int
-    sasl_client_callback_handler_class: Any
-    sasl_jaas_config: str | Password | None
-    sasl_kerberos_kinit_cmd: str
-    sasl_kerberos_min_time_before_relogin: int
-    sasl_kerberos_service_name: str | None
-    sasl_kerberos_ticket_renew_jitter: float
-    sasl_kerberos_ticket_renew_window_factor: float
-    sasl_login_callback_handler_class: Any
-    sasl_login_class: Any
-    sasl_login_connect_timeout_ms: int | None
-    sasl_login_read_timeout_ms: int | None
-    sasl_login_refresh_buffer_seconds: int
-    sasl_login_refresh_min_period_seconds: int
-    sasl_login_refresh_window_factor: float
-    sasl_login_refresh_window_jitter: float
-    sasl_login_retry_backoff_max_ms: int
-    sasl_login_retry_backoff_ms: int
-    sasl_mechanism: str
-    sasl_oauthbearer_assertion_algorithm: str
-    sasl_oauthbearer_assertion_claim_aud: str | None
-    sasl_oauthbearer_assertion_claim_exp_seconds: int
-    sasl_oauthbearer_assertion_claim_iss: str | None
-    sasl_oauthbearer_assertion_claim_jti_include: bool
-    sasl_oauthbearer_assertion_claim_nbf_seconds: int
-    sasl_oauthbearer_assertion_claim_sub: str | None
-    sasl_oauthbearer_assertion_file: str | None
-    sasl_oauthbearer_assertion_private_key_file: str | None
-    sasl_oauthbearer_assertion_private_key_passphrase: str | Password | None
-    sasl_oauthbearer_assertion_template_file: str | None
-    sasl_oauthbearer_client_credentials_client_id: str | None
-    sasl_oauthbearer_client_credentials_client_secret: str | Password | None
-    sasl_oauthbearer_clock_skew_seconds: int
-    sasl_oauthbearer_expected_audience: str | Sequence[str]
-    sasl_oauthbearer_expected_issuer: str | None
-    sasl_oauthbearer_header_urlencode: bool
-    sasl_oauthbearer_jwks_endpoint_refresh_ms: int
-    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: int
-    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: int
-    sasl_oauthbearer_jwks_endpoint_url: str | None
-    sasl_oauthbearer_jwt_retriever_class: Any
-    sasl_oauthbearer_jwt_validator_class: Any
-    sasl_oauthbearer_scope: str | None
-    sasl_oauthbearer_scope_claim_name: str
-    sasl_oauthbearer_sub_claim_name: str
-    sasl_oauthbearer_token_endpoint_url: str | None
-    security_protocol: str
-    security_providers: str | None
-    send_buffer_bytes: int
-    socket_connection_setup_timeout_max_ms: int
-    socket_connection_setup_timeout_ms: int
-    ssl_cipher_suites: str | Sequence[str]
-    ssl_enabled_protocols: str | Sequence[str]
-    ssl_endpoint_identification_algorithm: str
-    ssl_engine_factory_class: Any
-    ssl_key_password: str | Password | None
-    ssl_keymanager_algorithm: str
-    ssl_keystore_certificate_chain: str | Password | None
-    ssl_keystore_key: str | Password | None
-    ssl_keystore_location: str | None
-    ssl_keystore_password: str | Password | None
-    ssl_keystore_type: str
-    ssl_protocol: str
-    ssl_provider: str | None
-    ssl_secure_random_implementation: str | None
-    ssl_trustmanager_algorithm: str
-    ssl_truststore_certificates: str | Password | None
-    ssl_truststore_location: str | None
-    ssl_truststore_password: str | Password | None
-    ssl_truststore_type: str

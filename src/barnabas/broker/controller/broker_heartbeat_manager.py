@@ -90,10 +90,6 @@ class BrokerHeartbeatManager:
                 return whose
         return None
 
-    def next_expiration(self) -> float:
-        """When the first session ends if nothing is heard."""
-        return min(self._contacts.values(), default=inf) + self._session_timeout
-
     # -- brokers -----------------------------------------------------------------------------------------------------
 
     def register(self, broker_id: int, is_fenced: bool) -> None:

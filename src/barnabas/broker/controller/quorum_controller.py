@@ -94,11 +94,6 @@ class QuorumController:
         return self._claim_epoch is not None
 
     @property
-    def claim_epoch(self) -> int | None:
-        """The epoch in which this controller leads; None while it does not."""
-        return self._claim_epoch
-
-    @property
     def committed_image(self) -> MetadataImage:
         """What is committed, without a transaction that has not ended: all that readers may be told."""
         return self._committed.stable.image

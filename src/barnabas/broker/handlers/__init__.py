@@ -1,7 +1,7 @@
 """One file per API, named as Kafka's message: what a request does, and in which versions.
 
-A handler has `API`, `VERSIONS`, `OPERATION` and `RESOURCE` (what a principal will need) and
-`handle(broker, context, request) -> Message | DelayedOperation | None`. `broker` is the `BrokerState`, `context` the
+A handler has `API`, `VERSIONS` and `handle(broker, context, request) -> Message | DelayedOperation | None`; what a
+principal needs for it stands in `broker/security/request_rules.py`. `broker` is the `BrokerState`, `context` the
 `RequestContext` with the time and the connection. A handler is imported with its first request. Its docstring tells
 what each version changed; `VERSIONS` stands there alone, the table in `served_apis` is made from the handlers by
 `python -m codegen`. What follows a message in its frame is ignored, as in Kafka. An error that a client cannot be told

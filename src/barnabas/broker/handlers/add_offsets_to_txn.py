@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC
 from barnabas.broker.transactions.fencing import fenced_code
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 API = 25
 VERSIONS = (0, 4)
-OPERATION = AclOperation.WRITE
-RESOURCE = ResourceType.TRANSACTIONAL_ID
 
 _FIRST_PROTOCOL = 0
 

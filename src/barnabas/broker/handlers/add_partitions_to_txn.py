@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
 from barnabas.broker.transactions.fencing import fenced_code
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnTransaction
 from barnabas.protocol.messages.add_partitions_to_txn_response import (
     AddPartitionsToTxnPartitionResult,
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 API = 24
 VERSIONS = (0, 5)
-OPERATION = AclOperation.WRITE
-RESOURCE = ResourceType.TRANSACTIONAL_ID
 
 _NOT_ATTEMPTED = errors.OperationNotAttemptedError.code
 #: Versions before 4 come from clients of the first protocol, the others from brokers in the name of newer ones.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.client_quota_validation import check_quota_value, known_quotas, quota_entity
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.alter_client_quotas_response import (
     AlterClientQuotasResponse,
     EntityData,
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 API = 49
 VERSIONS = (0, 1)
-OPERATION = AclOperation.ALTER_CONFIGS
-RESOURCE = ResourceType.CLUSTER
 
 
 def handle(

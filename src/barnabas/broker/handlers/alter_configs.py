@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.config_admin_manager import Planned
 from barnabas.broker.piecewise import ArrayField, PiecewiseResponse
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 API = 33
 VERSIONS = (0, 2)
-OPERATION = AclOperation.ALTER_CONFIGS
-RESOURCE = ResourceType.CLUSTER
 
 
 def handle(broker: BrokerState, context: RequestContext, request: AlterConfigsRequest) -> Message | PiecewiseResponse:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.alter_partition_reassignments_response import (
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 API = 45
 VERSIONS = (0, 1)
-OPERATION = AclOperation.ALTER
-RESOURCE = ResourceType.CLUSTER
 
 
 def handle(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces, in_pieces
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.alter_replica_log_dirs_response import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsResponse,
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 API = 34
 VERSIONS = (1, 2)
-OPERATION = AclOperation.ALTER
-RESOURCE = ResourceType.CLUSTER
 
 #: Beginning a copy makes some files: so many of them, in partitions of a Metadata response, and so many at once.
 _WEIGHT = 100

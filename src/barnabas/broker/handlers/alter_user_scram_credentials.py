@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.security.scram_users import MECHANISMS, MOST_ITERATIONS, ScramUsers
 from barnabas.network.security.scram import FEWEST_ITERATIONS, StoredCredential, stored_credential
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.alter_user_scram_credentials_request import ScramCredentialUpsertion
 from barnabas.protocol.messages.alter_user_scram_credentials_response import (
     AlterUserScramCredentialsResponse,
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
 API = 51
 VERSIONS = (0, 0)
-OPERATION = AclOperation.ALTER
-RESOURCE = ResourceType.CLUSTER
 
 #: A longer name is refused: the metadata keeps it.
 _LONGEST_NAME = 1024

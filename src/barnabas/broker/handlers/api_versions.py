@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.features import FEATURES, finalized
 from barnabas.broker.handlers.registry import SERVED
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.api_versions_response import (
     ApiVersion,
     ApiVersionsResponse,
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 API = 18
 VERSIONS = (0, 4)
-OPERATION = AclOperation.ANY
-RESOURCE = ResourceType.CLUSTER
 
 #: Older librdkafka does not compress where it finds no Produce of version 0, which it never sends (KAFKA-18659).
 _LOWEST_SAID = {0: 0}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces
-from barnabas.protocol.kinds import AclOperation, ResourceType
+from barnabas.protocol.kinds import ResourceType
 from barnabas.protocol.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse, DescribedGroup
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 API = 69
 VERSIONS = (0, 1)
-OPERATION = AclOperation.DESCRIBE
-RESOURCE = ResourceType.GROUP
 
 
 #: What a group and one of its members are worth, in partitions of a Metadata response.

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.coordinator.coordinator_errors import coordinator_error_code
 from barnabas.broker.features import GROUP_VERSION, finalized
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 
 if TYPE_CHECKING:
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 API = 68
 VERSIONS = (0, 1)
-OPERATION = AclOperation.READ
-RESOURCE = ResourceType.GROUP
 
 
 def handle(

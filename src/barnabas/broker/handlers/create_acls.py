@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.security.acl_binding import NO_AUTHORIZER, AclBinding
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.create_acls_response import AclCreationResult, CreateAclsResponse
 
 if TYPE_CHECKING:
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 API = 30
 VERSIONS = (1, 3)
-OPERATION = AclOperation.ALTER
-RESOURCE = ResourceType.CLUSTER
 
 
 def handle(

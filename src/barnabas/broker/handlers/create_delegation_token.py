@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.security.delegation_tokens import USER, may_ask
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.create_delegation_token_response import CreateDelegationTokenResponse
 
 if TYPE_CHECKING:
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 API = 38
 VERSIONS = (1, 3)
-OPERATION = AclOperation.CREATE_TOKENS
-RESOURCE = ResourceType.USER
 
 _REQUESTER_SINCE = 3
 

@@ -9,7 +9,6 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.create_partitions_response import (
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 API = 37
 VERSIONS = (0, 3)
-OPERATION = AclOperation.ALTER
-RESOURCE = ResourceType.TOPIC
 
 
 #: From here on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.metadata.cluster_metadata import TopicMetadata, folded
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.create_topics_response import (
     CreatableTopicConfigs,
     CreatableTopicResult,
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 API = 19
 VERSIONS = (2, 7)
-OPERATION = AclOperation.CREATE
-RESOURCE = ResourceType.CLUSTER
 
 
 #: From here on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.security.acl_binding import NO_AUTHORIZER, AclBinding, AclFilter
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.delete_acls_response import (
     DeleteAclsFilterResult,
     DeleteAclsMatchingAcl,
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 API = 31
 VERSIONS = (1, 3)
-OPERATION = AclOperation.ALTER
-RESOURCE = ResourceType.CLUSTER
 
 
 def handle(

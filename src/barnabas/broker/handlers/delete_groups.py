@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.coordinator.coordinator_errors import coordinator_error_code
 from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 API = 42
 VERSIONS = (0, 2)
-OPERATION = AclOperation.DELETE
-RESOURCE = ResourceType.GROUP
 
 
 #: What an append is worth, in partitions of a Metadata response.

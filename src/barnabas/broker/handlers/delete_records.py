@@ -21,7 +21,6 @@ from barnabas.broker.piecewise import (
     parts_of,
     pieces_of,
 )
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.delete_records_response import (
     DeleteRecordsPartitionResult,
     DeleteRecordsResponse,
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
 
 API = 21
 VERSIONS = (0, 2)
-OPERATION = AclOperation.DELETE
-RESOURCE = ResourceType.TOPIC
 
 _NO_LOW_WATERMARK = -1
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.protocol.kafka_uuid import ZERO_UUID
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.delete_topics_request import DeleteTopicState
 from barnabas.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 from barnabas.protocol.thresholds import DELETE_TOPICS_BY_ID_FROM
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 API = 20
 VERSIONS = (1, 6)
-OPERATION = AclOperation.DELETE
-RESOURCE = ResourceType.TOPIC
 
 #: From here on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
 _STRICT_QUOTA_FROM = 5

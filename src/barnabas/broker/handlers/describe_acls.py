@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.security.acl_binding import NO_AUTHORIZER, AclFilter
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.describe_acls_response import (
     AclDescription,
     DescribeAclsResource,
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 API = 29
 VERSIONS = (1, 3)
-OPERATION = AclOperation.DESCRIBE
-RESOURCE = ResourceType.CLUSTER
 
 
 def handle(broker: BrokerState, context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:

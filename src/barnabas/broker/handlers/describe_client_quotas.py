@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.client_quota_manager import CLIENT_ID, IP, USER
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.describe_client_quotas_response import (
     DescribeClientQuotasResponse,
     EntityData,
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 API = 48
 VERSIONS = (0, 1)
-OPERATION = AclOperation.DESCRIBE_CONFIGS
-RESOURCE = ResourceType.CLUSTER
 
 _EXACT, _DEFAULT, _ANY = range(3)
 #: Entity type → the name that it must have: a string, None for the default; `...` for any.

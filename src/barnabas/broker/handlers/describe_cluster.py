@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.security.acl_binding import CLUSTER_NAME
-from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED, AclOperation, EndpointType, ResourceType
+from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED, EndpointType, ResourceType
 from barnabas.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 API = 60
 VERSIONS = (0, 2)
-OPERATION = AclOperation.DESCRIBE
-RESOURCE = ResourceType.CLUSTER
 
 
 def handle(broker: BrokerState, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:

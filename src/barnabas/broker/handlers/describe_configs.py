@@ -13,7 +13,7 @@ from barnabas.broker.config_helper import ConfigInfo
 from barnabas.broker.metadata.cluster_metadata import BROKERS, CLIENT_METRICS
 from barnabas.broker.piecewise import ArrayField, Bound, PiecewiseResponse, answer_in_pieces
 from barnabas.broker.topic_admin import check_topic_name
-from barnabas.protocol.kinds import AclOperation, ConfigResourceType, ResourceType
+from barnabas.protocol.kinds import ConfigResourceType
 from barnabas.protocol.messages.describe_configs_response import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 API = 32
 VERSIONS = (1, 4)
-OPERATION = AclOperation.DESCRIBE_CONFIGS
-RESOURCE = ResourceType.CLUSTER
 
 #: What one setting is worth, in partitions of a Metadata response.
 _WEIGHT = 3

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 API = 41
 VERSIONS = (1, 3)
-OPERATION = AclOperation.DESCRIBE
-RESOURCE = ResourceType.DELEGATION_TOKEN
 
 _REQUESTER_SINCE = 3
 #: What describing a token takes, beside what a renewer does.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces
-from barnabas.protocol.kinds import AclOperation, ResourceType
+from barnabas.protocol.kinds import ResourceType
 from barnabas.protocol.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 API = 15
 VERSIONS = (0, 6)
-OPERATION = AclOperation.DESCRIBE
-RESOURCE = ResourceType.GROUP
 
 
 #: What a group and one of its members are worth, in partitions of a Metadata response.

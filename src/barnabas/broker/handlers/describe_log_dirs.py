@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas import errors
 from barnabas.broker.piecewise import PIECE, ArrayField, PiecewiseResponse, answer_in_pieces, in_pieces
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.describe_log_dirs_response import (
     DescribeLogDirsPartition,
     DescribeLogDirsResponse,
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
 API = 35
 VERSIONS = (1, 5)
-OPERATION = AclOperation.DESCRIBE
-RESOURCE = ResourceType.CLUSTER
 
 
 #: Looking up how large a partition is, in partitions of a Metadata response.

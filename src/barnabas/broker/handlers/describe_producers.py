@@ -12,7 +12,6 @@ from barnabas import errors
 from barnabas.broker.log_opening import when_open
 from barnabas.broker.piecewise import ArrayField, LazyList, PiecewiseResponse, answer_in_pieces, in_pieces
 from barnabas.broker.topic_admin import check_topic_name
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.describe_producers_response import (
     DescribeProducersResponse,
     PartitionResponse,
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
 API = 61
 VERSIONS = (0, 0)
-OPERATION = AclOperation.READ
-RESOURCE = ResourceType.TOPIC
 
 
 #: A topic with more partitions is described in several parts.

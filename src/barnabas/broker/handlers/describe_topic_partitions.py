@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.topic_admin import check_topic_name
-from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED, AclOperation, ResourceType
+from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED, ResourceType
 from barnabas.protocol.messages.describe_topic_partitions_response import (
     Cursor,
     DescribeTopicPartitionsResponse,
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 API = 75
 VERSIONS = (0, 0)
-OPERATION = AclOperation.DESCRIBE
-RESOURCE = ResourceType.TOPIC
 
 
 def handle(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces
 from barnabas.broker.transactions.transaction_state import NAMES
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.describe_transactions_response import (
     DescribeTransactionsResponse,
     TopicData,
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 API = 65
 VERSIONS = (0, 0)
-OPERATION = AclOperation.DESCRIBE
-RESOURCE = ResourceType.TRANSACTIONAL_ID
 
 
 def handle(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.security.scram_users import ScramUsers
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.describe_user_scram_credentials_response import (
     CredentialInfo,
     DescribeUserScramCredentialsResponse,
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 API = 50
 VERSIONS = (0, 0)
-OPERATION = AclOperation.DESCRIBE
-RESOURCE = ResourceType.CLUSTER
 
 
 def handle(

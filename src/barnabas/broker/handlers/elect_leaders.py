@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.protocol.kinds import AclOperation, ElectionType, ResourceType
+from barnabas.protocol.kinds import ElectionType
 from barnabas.protocol.messages.elect_leaders_response import (
     ElectLeadersResponse,
     PartitionResult,
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 API = 43
 VERSIONS = (0, 2)
-OPERATION = AclOperation.ALTER
-RESOURCE = ResourceType.CLUSTER
 
 _ELECTION_TYPES = tuple(ElectionType)
 """Preferred, unclean."""

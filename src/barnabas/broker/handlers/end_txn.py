@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.transactions.fencing import fenced_code
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.end_txn_response import EndTxnResponse
 
 if TYPE_CHECKING:
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 API = 26
 VERSIONS = (0, 5)
-OPERATION = AclOperation.WRITE
-RESOURCE = ResourceType.TRANSACTIONAL_ID
 
 _BUMPS_EPOCH_FROM = 5
 _FIRST_PROTOCOL, _SECOND_PROTOCOL = 0, 2

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.expire_delegation_token_response import ExpireDelegationTokenResponse
 
 if TYPE_CHECKING:
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 API = 40
 VERSIONS = (1, 2)
-OPERATION = AclOperation.ANY
-RESOURCE = ResourceType.CLUSTER
 
 
 def handle(

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
 API = 1
 VERSIONS = (4, 18)
-OPERATION = AclOperation.READ
-RESOURCE = ResourceType.TOPIC
 
 _SESSIONS_FROM = 7
 #: From these versions on a consumer may read from a follower (KIP-392), a follower tells its broker epoch (KIP-903).

@@ -13,7 +13,7 @@ from barnabas.broker.coordinator.coordinator_partition import partition_for
 from barnabas.broker.log_opening import opened, when_open
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.broker.piecewise import Pieces, PiecewiseResponse
-from barnabas.protocol.kinds import AclOperation, CoordinatorType, ResourceType
+from barnabas.protocol.kinds import CoordinatorType
 from barnabas.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 from barnabas.protocol.thresholds import FIND_COORDINATOR_KEYS_FROM
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 API = 10
 VERSIONS = (0, 6)
-OPERATION = AclOperation.DESCRIBE
-RESOURCE = ResourceType.GROUP
 
 
 _TOPICS: dict[int, str] = {

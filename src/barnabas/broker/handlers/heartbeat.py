@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.protocol.kinds import AclOperation, ResourceType
-
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.request_context import RequestContext
@@ -17,8 +15,6 @@ if TYPE_CHECKING:
 
 API = 12
 VERSIONS = (0, 4)
-OPERATION = AclOperation.READ
-RESOURCE = ResourceType.GROUP
 
 
 def handle(broker: BrokerState, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.config_admin_manager import Change, Planned
 from barnabas.broker.piecewise import ArrayField, PiecewiseResponse
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.incremental_alter_configs_response import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
 API = 44
 VERSIONS = (0, 1)
-OPERATION = AclOperation.ALTER_CONFIGS
-RESOURCE = ResourceType.CLUSTER
 
 
 def handle(

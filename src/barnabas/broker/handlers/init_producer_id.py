@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.piecewise import Pieces, PiecewiseResponse, outcome_of
 from barnabas.broker.transactions.fencing import fenced_code
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.init_producer_id_response import InitProducerIdResponse
 
 if TYPE_CHECKING:
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
 API = 22
 VERSIONS = (0, 6)
-OPERATION = AclOperation.IDEMPOTENT_WRITE
-RESOURCE = ResourceType.CLUSTER
 
 
 def handle(broker: BrokerState, context: RequestContext, request: InitProducerIdRequest) -> Message | PiecewiseResponse:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.protocol.kinds import AclOperation, ResourceType
-
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.purgatory import DelayedOperation
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
 
 API = 11
 VERSIONS = (0, 9)
-OPERATION = AclOperation.READ
-RESOURCE = ResourceType.GROUP
 
 
 def handle(

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.leave_group_request import MemberIdentity
 from barnabas.protocol.messages.leave_group_response import LeaveGroupResponse
 from barnabas.protocol.thresholds import LEAVE_GROUP_MEMBERS_FROM
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 API = 13
 VERSIONS = (0, 5)
-OPERATION = AclOperation.READ
-RESOURCE = ResourceType.GROUP
 
 #: From this version on a request names several members.
 

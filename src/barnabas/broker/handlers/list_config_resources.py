@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.metadata.cluster_metadata import CLIENT_METRICS, GROUPS
-from barnabas.protocol.kinds import AclOperation, ConfigResourceType, ResourceType
+from barnabas.protocol.kinds import ConfigResourceType
 from barnabas.protocol.messages.list_config_resources_response import ConfigResource, ListConfigResourcesResponse
 from barnabas.protocol.thresholds import LIST_CONFIG_RESOURCES_TYPES_FROM
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 API = 74
 VERSIONS = (0, 1)
-OPERATION = AclOperation.DESCRIBE_CONFIGS
-RESOURCE = ResourceType.CLUSTER
 
 _ALL = (
     ConfigResourceType.TOPIC,

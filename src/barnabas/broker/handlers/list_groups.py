@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.list_groups_response import ListGroupsResponse
 
 if TYPE_CHECKING:
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
 API = 16
 VERSIONS = (0, 5)
-OPERATION = AclOperation.DESCRIBE
-RESOURCE = ResourceType.CLUSTER
 
 
 def handle(broker: BrokerState, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:

@@ -16,7 +16,7 @@ from barnabas.broker.cold_search import bring_in_search
 from barnabas.broker.log.unified_log import LOG_END
 from barnabas.broker.log_opening import when_open
 from barnabas.broker.piecewise import ArrayField, Pieces, PiecewiseResponse, Steps, parts_of, pieces_of
-from barnabas.protocol.kinds import AclOperation, ResourceType, isolation_level
+from barnabas.protocol.kinds import isolation_level
 from barnabas.protocol.messages.list_offsets_response import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 API = 2
 VERSIONS = (1, 11)
-OPERATION = AclOperation.DESCRIBE
-RESOURCE = ResourceType.TOPIC
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 _LEADER_EPOCH_FROM, _OFFSET_NOT_AVAILABLE_FROM = 4, 5

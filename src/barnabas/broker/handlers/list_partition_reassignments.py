@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
 
 if TYPE_CHECKING:
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 
 API = 46
 VERSIONS = (0, 0)
-OPERATION = AclOperation.DESCRIBE
-RESOURCE = ResourceType.CLUSTER
 
 
 def handle(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.regex.matching import matching_names
 from barnabas.broker.transactions.transaction_state import BY_NAME, NAMES
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.list_transactions_response import ListTransactionsResponse, TransactionState
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 API = 66
 VERSIONS = (0, 2)
-OPERATION = AclOperation.DESCRIBE
-RESOURCE = ResourceType.TRANSACTIONAL_ID
 
 
 def handle(broker: BrokerState, context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:

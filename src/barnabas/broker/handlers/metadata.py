@@ -16,7 +16,7 @@ from barnabas.broker.metadata.cluster_metadata import TopicMetadata
 from barnabas.broker.piecewise import ArrayField, LazyList, Pieces, PiecewiseResponse, Steps, pieces_of
 from barnabas.broker.security.acl_binding import CLUSTER_NAME
 from barnabas.protocol.kafka_uuid import ZERO_UUID
-from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED, AclOperation, ResourceType
+from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED, ResourceType
 from barnabas.protocol.messages.metadata_response import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 API = 3
 VERSIONS = (0, 13)
-OPERATION = AclOperation.DESCRIBE
-RESOURCE = ResourceType.TOPIC
 
 #: From here on a topic may be asked for by its id, and a response may leave out its name.
 

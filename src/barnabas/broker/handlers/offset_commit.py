@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.coordinator.coordinator_errors import coordinator_error_code
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.offset_commit_request import OffsetCommitRequestTopic
 from barnabas.protocol.messages.offset_commit_response import (
     OffsetCommitResponse,
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 API = 8
 VERSIONS = (2, 10)
-OPERATION = AclOperation.READ
-RESOURCE = ResourceType.GROUP
 
 #: From this version on topics go by their ids (KIP-848).
 _UNKNOWN_PARTITION = errors.UnknownTopicOrPartitionError.code

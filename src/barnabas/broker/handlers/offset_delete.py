@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.coordinator.coordinator_errors import coordinator_error_code
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.offset_delete_request import OffsetDeleteRequestTopic
 from barnabas.protocol.messages.offset_delete_response import (
     OffsetDeleteResponse,
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 API = 47
 VERSIONS = (0, 0)
-OPERATION = AclOperation.DELETE
-RESOURCE = ResourceType.GROUP
 
 _UNKNOWN_PARTITION = errors.UnknownTopicOrPartitionError.code
 

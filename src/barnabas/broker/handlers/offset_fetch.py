@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from barnabas.protocol.messages.offset_fetch_response import (
     OffsetFetchResponse,
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
 API = 9
 VERSIONS = (1, 10)
-OPERATION = AclOperation.DESCRIBE
-RESOURCE = ResourceType.GROUP
 
 _GROUP_ERROR_FROM = 2
 _UNKNOWN_TOPIC_ID = errors.UnknownTopicIdError.code

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.log_opening import when_open
 from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces, parts_of
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.offset_for_leader_epoch_response import (
     EpochEndOffset,
     OffsetForLeaderEpochResponse,
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 
 API = 23
 VERSIONS = (2, 4)
-OPERATION = AclOperation.DESCRIBE
-RESOURCE = ResourceType.TOPIC
 
 
 #: What a partition is worth, in partitions of a Metadata response, and how many of a topic are worked on at once.

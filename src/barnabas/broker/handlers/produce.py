@@ -17,7 +17,6 @@ from barnabas.broker.delayed_produce import DelayedProduce, Uncommitted, is_done
 from barnabas.broker.log_opening import open_then, unopened
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
 from barnabas.broker.request_context import CloseConnection
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.produce_response import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
@@ -53,8 +52,6 @@ if TYPE_CHECKING:
 
 API = 0
 VERSIONS = (3, 13)
-OPERATION = AclOperation.WRITE
-RESOURCE = ResourceType.TOPIC
 
 #: From these versions on a client knows TRANSACTION_ABORTABLE, and leaves adding partitions to us (KIP-890).
 _ABORTABLE_FROM, _ADDS_PARTITIONS_FROM = 11, 12

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.client_metrics.client_metrics_manager import telemetry_client
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.push_telemetry_response import PushTelemetryResponse
 
 if TYPE_CHECKING:
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
 API = 72
 VERSIONS = (0, 0)
-OPERATION = AclOperation.ANY
-RESOURCE = ResourceType.CLUSTER
 
 
 def handle(broker: BrokerState, context: RequestContext, request: PushTelemetryRequest) -> PushTelemetryResponse:

@@ -2,8 +2,7 @@
 
 A handler module is imported when its first request arrives, so that a broker starts fast; the table in
 `served_apis.py` is generated from the handlers by `python -m codegen`. Each has `API`, `VERSIONS` (lowest, highest;
-its docstring tells what each version changed), `OPERATION` and `RESOURCE` (what a principal needs, see
-`barnabas.broker.security.authorized_operations`) and
+its docstring tells what each version changed) and
 `handle(broker: BrokerState, context: RequestContext, request: Message) -> Message | DelayedOperation | None`;
 None means that the client expects no response.
 

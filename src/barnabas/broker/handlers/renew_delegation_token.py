@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.renew_delegation_token_response import RenewDelegationTokenResponse
 
 if TYPE_CHECKING:
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
 API = 39
 VERSIONS = (1, 2)
-OPERATION = AclOperation.ANY
-RESOURCE = ResourceType.CLUSTER
 
 
 def handle(

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.errors import IllegalSaslStateError
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 
 if TYPE_CHECKING:
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 
 API = 36
 VERSIONS = (0, 2)
-OPERATION = AclOperation.ANY
-RESOURCE = ResourceType.CLUSTER
 
 
 def handle(broker: BrokerState, context: RequestContext, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:

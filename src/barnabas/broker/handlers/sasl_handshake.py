@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.errors import IllegalSaslStateError
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 
 if TYPE_CHECKING:
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
 API = 17
 VERSIONS = (0, 1)
-OPERATION = AclOperation.ANY
-RESOURCE = ResourceType.CLUSTER
 
 
 def handle(broker: BrokerState, context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.sync_group_response import SyncGroupResponse
 
 if TYPE_CHECKING:
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 API = 14
 VERSIONS = (0, 5)
-OPERATION = AclOperation.READ
-RESOURCE = ResourceType.GROUP
 
 #: From this version on a member has to say which protocol it believes in (KIP-559).
 _PROTOCOL_REQUIRED_FROM = 5

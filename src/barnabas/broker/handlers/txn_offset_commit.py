@@ -13,7 +13,6 @@ from barnabas.broker.coordinator.coordinator_errors import coordinator_error_cod
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC
 from barnabas.broker.transactions.add_partitions_to_txn_manager import ABORTABLE, ADD, INVALID_STATE, TransactionalBatch
 from barnabas.broker.transactions.verified_requests import verified
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequestTopic
 from barnabas.protocol.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponse,
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 
 API = 28
 VERSIONS = (0, 5)
-OPERATION = AclOperation.READ
-RESOURCE = ResourceType.GROUP
 
 _LOADING_FROM = 2
 _ABORTABLE_FROM, _ADDS_PARTITION_FROM = 4, 5

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.features import FeatureUpdate, finalized, updated
-from barnabas.protocol.kinds import AclOperation, ResourceType, UpgradeType
+from barnabas.protocol.kinds import UpgradeType
 from barnabas.protocol.messages.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
 from barnabas.protocol.thresholds import UPDATE_FEATURES_UPGRADE_TYPE_FROM
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 API = 57
 VERSIONS = (0, 2)
-OPERATION = AclOperation.ALTER
-RESOURCE = ResourceType.CLUSTER
 
 _NO_RESULTS_FROM = 2
 

@@ -11,7 +11,6 @@ from barnabas import errors
 from barnabas.broker.piecewise import Pieces, PiecewiseResponse
 from barnabas.broker.transactions.marker import Marker
 from barnabas.broker.transactions.partition_markers import PartitionMarkers
-from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.write_txn_markers_response import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 API = 27
 VERSIONS = (1, 2)
-OPERATION = AclOperation.CLUSTER_ACTION
-RESOURCE = ResourceType.CLUSTER
 
 _SECOND_PROTOCOL = 2
 

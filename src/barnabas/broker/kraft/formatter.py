@@ -174,11 +174,6 @@ def is_formatted(filesystem: FileSystem, path: str) -> bool:
     return found is not None and found.cluster_id is not None
 
 
-def has_quorum_files(filesystem: FileSystem, path: str) -> bool:
-    """Whether a directory was formatted for a node of a quorum, by Kafka's tool or ours."""
-    return any(filesystem.exists(f"{path}/{name}") for name in (BOOTSTRAP_CHECKPOINT, "__cluster_metadata-0"))
-
-
 def _format(
     filesystem: FileSystem, wanted: Format, path: str, *, is_metadata: bool, random_bytes: Callable[[int], bytes]
 ) -> None:

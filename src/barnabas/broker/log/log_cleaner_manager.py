@@ -7,25 +7,20 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.log.checkpoint_files import CorruptCheckpointError, OffsetCheckpointFile
 from barnabas.broker.log.cleanable_offsets import LogToClean, log_to_clean
+from barnabas.broker.log.lazy_logger import lazy_logger
 from barnabas.errors import KafkaStorageError
 
 if TYPE_CHECKING:
-    import logging
-
     from barnabas.broker.log.filesystem import FileSystem
     from barnabas.broker.log.unified_log import UnifiedLog
     from barnabas.protocol.topic_partition import TopicPartition
+
+_logger = lazy_logger(__name__)
 
 CLEANER_OFFSET_CHECKPOINT = "cleaner-offset-checkpoint"
 RETRY_AFTER_MS = 600_000
 """How long a log is left alone after the disk refused something, such as room."""
 _NEVER = 1 << 63
-
-
-def _logger() -> logging.Logger:
-    import logging
-
-    return logging.getLogger(__name__)
 
 
 def _key(log: UnifiedLog) -> tuple[TopicPartition, bytes | None]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.broker.log.checkpoint_files import PARTITION_METADATA, write_partition_metadata
+from barnabas.broker.log.lazy_logger import lazy_logger
 from barnabas.broker.log.log_file_utils import FUTURE_DIR_SUFFIX, log_directory_name, marked_directory_name
 from barnabas.broker.log.log_loader import LogCheckpoints, LogLoader
 from barnabas.broker.log.log_preparation import LogToPrepare
 from barnabas.errors import KafkaStorageError
 
 if TYPE_CHECKING:
-    import logging
-
     from barnabas.broker.log.filesystem import FileSystem
     from barnabas.broker.log.log_config import LogConfig
     from barnabas.broker.log.log_directory import LogDirectory
@@ -22,11 +21,7 @@ if TYPE_CHECKING:
     from barnabas.protocol.topic_partition import TopicPartition
 
 
-def _logger() -> logging.Logger:
-    # Loaded when there is something to say: logging costs 6 ms of every start.
-    import logging
-
-    return logging.getLogger(__name__)
+_logger = lazy_logger(__name__)
 
 
 class LogCreation:

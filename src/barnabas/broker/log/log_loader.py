@@ -20,6 +20,7 @@ from barnabas.broker.log.checkpoint_files import (
     read_partition_metadata,
 )
 from barnabas.broker.log.file_records import CorruptSegmentError
+from barnabas.broker.log.lazy_logger import lazy_logger
 from barnabas.broker.log.leader_epoch_file_cache import LeaderEpochFileCache
 from barnabas.broker.log.local_log import LocalLog
 from barnabas.broker.log.log_config import LONG_MAX
@@ -44,25 +45,18 @@ from barnabas.broker.log.unified_log import UnifiedLog
 from barnabas.errors import CorruptRecordError, KafkaError
 
 if TYPE_CHECKING:
-    import logging
-
     from barnabas.broker.log.filesystem import FileSystem
     from barnabas.broker.log.log_config import LogConfig
     from barnabas.protocol.topic_partition import TopicPartition
     from barnabas.records.batch_header import BatchHeader
+
+_logger = lazy_logger(__name__)
 
 Result = TypeVar("Result")
 Steps = Generator[int, None, Result]
 
 _LEFTOVER_SUFFIXES = (DELETED_FILE_SUFFIX, CLEANED_FILE_SUFFIX, TEMPORARY_FILE_SUFFIX)
 _INDEX_SUFFIXES = (INDEX_FILE_SUFFIX, TIME_INDEX_FILE_SUFFIX, TXN_INDEX_FILE_SUFFIX)
-
-
-def _logger() -> logging.Logger:
-    # Loaded when there is something to say: logging costs 6 ms of every start.
-    import logging
-
-    return logging.getLogger(__name__)
 
 
 class LogCheckpoints(NamedTuple):

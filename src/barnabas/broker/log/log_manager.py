@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.broker.log.background_work import BackgroundWork
 from barnabas.broker.log.deleted_logs import DeletedLogs
 from barnabas.broker.log.filesystem import FileSystem
+from barnabas.broker.log.lazy_logger import lazy_logger
 from barnabas.broker.log.log_cleaner import LogCleaner
 from barnabas.broker.log.log_creation import LogCreation
 from barnabas.broker.log.log_directory import Identify, LogDirectory
@@ -33,19 +34,12 @@ from barnabas.errors import (
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    import logging
-
     from barnabas.broker.log.log_config import LogConfig
     from barnabas.broker.log.offset_checkpoints import CheckpointWrite
     from barnabas.broker.log.truncation import LogTruncation
 
 
-def _logger() -> logging.Logger:
-    # Loaded when there is something to say: logging costs 6 ms of every start.
-    import logging
-
-    return logging.getLogger(__name__)
-
+_logger = lazy_logger(__name__)
 
 #: How often what the disk has refused is tried again, in milliseconds: opening logs, renaming those of deleted topics.
 MEND_INTERVAL_MS = 5_000

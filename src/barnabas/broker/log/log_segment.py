@@ -8,6 +8,7 @@ from zlib import crc32
 from barnabas.broker.log.abstract_index import CorruptIndexError
 from barnabas.broker.log.file_records import CorruptSegmentError, FileRecords
 from barnabas.broker.log.filesystem import Buffer, File, FileRegion, FileSystem
+from barnabas.broker.log.lazy_logger import lazy_logger
 from barnabas.broker.log.log_file_utils import (
     CLEANED_FILE_SUFFIX,
     INDEX_FILE_SUFFIX,
@@ -23,18 +24,11 @@ from barnabas.broker.log.transaction_index import TransactionIndex
 from barnabas.records.batch_header import NO_TIMESTAMP, BatchHeader
 
 if TYPE_CHECKING:
-    import logging
-
     from barnabas.broker.log.log_config import LogConfig
 
+_logger = lazy_logger(__name__)
+
 MAX_REMEMBERED_POSITIONS = 64
-
-
-def _logger() -> logging.Logger:
-    # Loaded when there is something to say: logging costs 6 ms of every start.
-    import logging
-
-    return logging.getLogger(__name__)
 
 
 class AppendedBatch(NamedTuple):

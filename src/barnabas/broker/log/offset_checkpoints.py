@@ -12,9 +12,9 @@ from barnabas.broker.log.checkpoint_files import (
     CorruptCheckpointError,
     OffsetCheckpointFile,
 )
+from barnabas.broker.log.lazy_logger import lazy_logger
 
 if TYPE_CHECKING:
-    import logging
     from collections.abc import Callable, Collection, Mapping
 
     from barnabas.broker.log.filesystem import FileSystem
@@ -23,10 +23,7 @@ if TYPE_CHECKING:
     from barnabas.protocol.topic_partition import TopicPartition
 
 
-def _logger() -> logging.Logger:
-    import logging
-
-    return logging.getLogger(__name__)
+_logger = lazy_logger(__name__)
 
 
 class OffsetCheckpoints:

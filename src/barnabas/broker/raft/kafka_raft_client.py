@@ -131,12 +131,6 @@ class KafkaRaftClient:
         """See `RaftClient`."""
         self._leader().accumulator.schedule()
 
-    def schedule_append(self, epoch: int, records: Sequence[ApiMessageAndVersion]) -> int:
-        """See `RaftClient`."""
-        offset = self.prepare_append(epoch, records)
-        self.schedule_prepared_append()
-        return offset
-
     def _leader(self) -> LeaderState:
         state = self.replica.quorum.state
         if not isinstance(state, LeaderState):

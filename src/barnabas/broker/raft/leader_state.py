@@ -140,10 +140,6 @@ class LeaderState:
             self._fetched_voters.clear()
             self.check_quorum_deadline = now + self._check_quorum_timeout
 
-    def not_acknowledged(self) -> list[ReplicaKey]:
-        """Return the voters who may not know yet that this node leads."""
-        return [state.key for state in self.voters.values() if not state.has_acknowledged]
-
     # -- how far they are --------------------------------------------------------------------------------------------
 
     def state_of(self, key: ReplicaKey) -> ReplicaState:

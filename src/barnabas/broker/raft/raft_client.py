@@ -134,9 +134,6 @@ class RaftClient(Protocol):
     def schedule_prepared_append(self) -> None:
         """Have what was prepared written. Raises `NotLeaderError`."""
 
-    def schedule_append(self, epoch: int, records: Sequence[ApiMessageAndVersion]) -> int:
-        """`prepare_append` and `schedule_prepared_append`."""
-
     def resign(self, epoch: int) -> None:
         """Give up the leadership of this epoch; an earlier epoch is ignored.
 

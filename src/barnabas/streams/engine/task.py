@@ -273,11 +273,6 @@ class Task:
         self._now_ms = now_ms
         return self._queues[PunctuationType.WALL_CLOCK_TIME].punctuate(now_ms, self._punctuate)
 
-    @property
-    def next_wall_clock_punctuation(self) -> int | None:
-        """When the next punctuator is due by the wall clock, in milliseconds; None when there is none."""
-        return self._queues[PunctuationType.WALL_CLOCK_TIME].next_time()
-
     def wall_clock_intervals(self) -> list[int]:
         """Return the intervals of all punctuators by the wall clock, in milliseconds."""
         return [found.interval_ms for found in self._queues[PunctuationType.WALL_CLOCK_TIME].schedules()]

@@ -17,7 +17,7 @@ from barnabas.broker.zookeeper.controller.preferred_leaders import PreferredLead
 from barnabas.broker.zookeeper.controller.replica_state_machine import ReplicaStateMachine
 from barnabas.broker.zookeeper.controller.topic_deletion_manager import TopicDeletionManager
 from barnabas.broker.zookeeper.operations import Create, Get, NodeExistsError, SetData, ZooKeeperError, found_or_none
-from barnabas.protocol.kafka_uuid import ZERO_UUID, random_uuid
+from barnabas.protocol.kafka_uuid import random_uuid
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from barnabas.broker.zookeeper.controller.controller_event_manager import ControllerEventManager
     from barnabas.broker.zookeeper.operations import Program
     from barnabas.protocol.message import Message
-
-_NO_ID = ZERO_UUID
 
 
 class ActiveController:
