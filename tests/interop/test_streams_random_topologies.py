@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -37,7 +37,7 @@ def kafkas_answers(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def differences(seeds: range, drawn: Callable[[int], dict[str, Any]] = draw) -> tuple[dict[str, str], int]:
+def differences(seeds: Iterable[int], drawn: Callable[[int], dict[str, Any]] = draw) -> tuple[dict[str, str], int]:
     """What differs by case, and how many topologies Kafka built."""
     cases = [drawn(seed) for seed in seeds]
     found, built = {}, 0
@@ -68,7 +68,8 @@ def test_random_topologies_give_what_kafka_gives() -> None:
 
 
 def test_caches_hold_back_and_evict_as_kafkas_do() -> None:
-    found, built = differences(range(30), draw_cached)
+    # The last few have lookups that pass entries of other keys, which makes those the most recently used.
+    found, built = differences([*range(30), 467, 586, 728, 899, 914], draw_cached)
 
     assert found == {}
     assert built >= 20

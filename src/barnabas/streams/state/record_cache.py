@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from barnabas.streams.serdes.record_context import RecordContext
+from barnabas.streams.state.memory import MemoryMap
 
 #: Of an entry beside key, value and context: whether it is dirty, and three references.
 _OVERHEAD = 1 + 3 * 8
@@ -45,11 +46,17 @@ class RecordCache:
 
 
 class NamedCache:
-    """The entries of one store. `flushed` is given those that were changed, in the order of their last change."""
+    """The entries of one store. `flushed` is given those that were changed, in the order of their last change.
 
-    def __init__(self, shared: RecordCache, flushed: Callable[[list[DirtyEntry]], None]) -> None:
+    Keys are put in order when a range is first asked for, those with the same first `prefix` bytes together.
+    """
+
+    def __init__(self, shared: RecordCache, flushed: Callable[[list[DirtyEntry]], None], prefix: int = 0) -> None:
         self._shared = shared
         self._flushed = flushed
+        self._prefix = prefix
+        #: By prefix: the keys in order, as those of a map without values.
+        self._index: dict[bytes, MemoryMap] | None = None
         #: The least recently used first.
         self._entries: dict[bytes, CacheEntry] = {}
         self._dirty: dict[bytes, None] = {}
@@ -65,6 +72,8 @@ class NamedCache:
     def put(self, key: bytes, value: bytes | None, context: RecordContext | None) -> None:
         """Keep a value, with a context if it was changed; evict what is too much."""
         before = self._entries.pop(key, None)
+        if before is None and self._index is not None:
+            self._add_to(self._index, key)
         entry = CacheEntry(key, value, context)
         self._entries[key] = entry
         grown = entry.size - (0 if before is None else before.size)
@@ -89,6 +98,11 @@ class NamedCache:
     def _forget(self, key: bytes) -> CacheEntry:
         entry = self._entries.pop(key)
         self._size -= entry.size
+        if self._index is not None:
+            keys = self._index[key[: self._prefix]]
+            keys.delete(key)
+            if not len(keys):
+                del self._index[key[: self._prefix]]
         return entry
 
     def flush(self) -> None:
@@ -113,13 +127,43 @@ class NamedCache:
                 self._forget(key)
                 self._dirty.pop(key, None)
 
-    def sorted_keys(self) -> list[bytes]:
-        """Return all keys in order, those of deleted entries among them."""
-        return sorted(self._entries)
+    def prefixes(self, reverse: bool = False) -> list[bytes]:
+        """Return the prefixes of the keys there are, in order."""
+        return sorted(self._keys(), reverse=reverse)
 
-    def entries(self, keys: list[bytes]) -> Iterator[tuple[bytes, bytes | None]]:
-        """Yield the values of keys that are still here; each becomes the most recently used."""
-        for key in keys:
-            entry = self.get(key)
-            if entry is not None:
-                yield key, entry.value
+    def range(
+        self, first: bytes | None, last: bytes | None, reverse: bool = False, open_end: bool = False
+    ) -> Iterator[tuple[bytes, bytes | None]]:
+        """Yield keys and values from `first` to `last`, both included (`last` not if `open_end`), None for no bound.
+
+        The keys are those of now, deleted entries among them; those evicted meanwhile are left out. Each becomes the
+        most recently used when its turn comes, whether or not the caller wants it: so does Kafka's.
+        """
+        keys, length = self._keys(), self._prefix
+        chosen = [
+            keys[prefix].range(first, last, reverse, open_end)
+            for prefix in self.prefixes(reverse)
+            if (first is None or prefix >= first[:length]) and (last is None or prefix <= last[:length])
+        ]
+        return self._entries_of(chosen)
+
+    def _entries_of(self, chosen: list[Iterator[tuple[bytes, bytes]]]) -> Iterator[tuple[bytes, bytes | None]]:
+        for keys in chosen:
+            for key, _ in keys:
+                entry = self.get(key)
+                if entry is not None:
+                    yield key, entry.value
+
+    def _keys(self) -> dict[bytes, MemoryMap]:
+        if self._index is None:
+            self._index = {}
+            for key in self._entries:
+                self._add_to(self._index, key)
+        return self._index
+
+    def _add_to(self, index: dict[bytes, MemoryMap], key: bytes) -> None:
+        prefix = key[: self._prefix]
+        keys = index.get(prefix)
+        if keys is None:
+            keys = index[prefix] = MemoryMap()
+        keys.put(key, b"")

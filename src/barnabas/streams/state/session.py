@@ -8,9 +8,9 @@ from typing import Any, Protocol
 from barnabas.streams.serdes.change import Change
 from barnabas.streams.serdes.record_context import RecordContext
 from barnabas.streams.serdes.window_keys import MAX_LONG, session_key, split_session_key
-from barnabas.streams.state.caching import SessionCache
 from barnabas.streams.state.changelog_record import ChangelogRecord
 from barnabas.streams.state.record_cache import RecordCache
+from barnabas.streams.state.segmented_caching import Lookup, SessionCache
 from barnabas.streams.state.session_bytes import Session
 from barnabas.streams.state.store import SerdeStore, StoreIterator
 from barnabas.streams.state.value_format import ValueFormat
@@ -150,13 +150,13 @@ class SessionStore(SerdeStore):
         last = first if key_to is ... else self._bound(key_to)
         if key_to is ... and first is None:
             raise TypeError("key cannot be null")
-        return self._found(first, last, 0, MAX_LONG, False)
+        return self._found(Lookup(first, last, 0, MAX_LONG, False, of_one=key_to is ...))
 
     def backward_fetch(self, key: Any, key_to: Any = ...) -> StoreIterator[Windowed[Any], Any]:
         """Return the sessions of `fetch` in the opposite order."""
         first = self._bound(key)
         last = first if key_to is ... else self._bound(key_to)
-        return self._found(first, last, 0, MAX_LONG, True)
+        return self._found(Lookup(first, last, 0, MAX_LONG, True, of_one=key_to is ...))
 
     def restore(self, records: Iterable[ChangelogRecord]) -> None:
         """Take records of the changelog."""
@@ -171,20 +171,14 @@ class SessionStore(SerdeStore):
         else:
             first_key, last_key, earliest_end, latest_start = args
             first, last = self._bound(first_key), self._bound(last_key)  # type: ignore[assignment]
-        return self._found(first, last, earliest_end, latest_start, reverse)
+        return self._found(Lookup(first, last, earliest_end, latest_start, reverse, of_one=len(args) == 3))
 
-    def _found(
-        self, first: bytes | None, last: bytes | None, earliest_end: int, latest_start: int, reverse: bool
-    ) -> StoreIterator[Windowed[Any], Any]:
-        sessions = self._sessions.find(first, last, earliest_end, latest_start, reverse)
+    def _found(self, asked: Lookup) -> StoreIterator[Windowed[Any], Any]:
+        first, last = asked.first_key, asked.last_key
+        sessions = self._sessions.find(first, last, asked.first, asked.last, asked.reverse)
         if self._cache is None or (first is not None and last is not None and first > last):
             return self._iterate(sessions)
-
-        def accept(key: bytes, start: int, end: int) -> bool:
-            within = (first is None or key >= first) and (last is None or key <= last)
-            return within and end >= earliest_end and start <= latest_start
-
-        return self._iterate(self._cache.sessions(sessions, accept, reverse))
+        return self._iterate(self._cache.sessions(sessions, asked))
 
     def _iterate(self, sessions: Iterator[Session]) -> StoreIterator[Windowed[Any], Any]:
         return StoreIterator(

@@ -11,6 +11,7 @@ from barnabas.streams.state.in_memory_window import InMemoryWindows
 from barnabas.streams.state.join_list import JoinListStore
 from barnabas.streams.state.key_value import KeyValueStore, LRUStore, TimestampedKeyValueStore
 from barnabas.streams.state.memory import Backend, MemoryBackend
+from barnabas.streams.state.segmented_caching import IN_MEMORY_INTERVAL_MS
 from barnabas.streams.state.session import SessionBytes, SessionStore
 from barnabas.streams.state.session_bytes import InMemorySessions, SessionSegments, TimeOrderedSessionSegments
 from barnabas.streams.state.store import StateStore
@@ -34,9 +35,9 @@ def make_store(builder: StoreBuilder, backend: Backend, *, with_headers: bool = 
 
 
 def cache_interval_ms(builder: StoreBuilder) -> int:
-    """Return the interval by which a store's cache sorts its keys: that of its segments, 1 ms for one in memory."""
+    """Return the interval by which a store's cache sorts its keys: that of its segments."""
     if builder.persistent is False:
-        return 1
+        return IN_MEMORY_INTERVAL_MS
     return builder.segment_interval_ms or segment_interval_ms(builder.retention_ms or 0)
 
 

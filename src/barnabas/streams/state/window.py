@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.streams.serdes.change import Change
-from barnabas.streams.serdes.window_keys import split_window_key
+from barnabas.streams.serdes.window_keys import MAX_LONG, split_window_key
 from barnabas.streams.serdes.windowed import time_window
-from barnabas.streams.state.caching import WindowCache
+from barnabas.streams.state.segmented_caching import Lookup, WindowCache, window_cache
 from barnabas.streams.state.store import StoreIterator
-from barnabas.streams.state.window_bytes import Entry, TimeOrderedWindowSegments
+from barnabas.streams.state.window_bytes import Entry
 from barnabas.streams.windowed import Windowed
 
 if not cython.compiled:
@@ -91,8 +91,7 @@ class WindowStore(SerdeStore):
     def enable_cache(self, shared: RecordCache, segment_interval_ms: int) -> None:
         """Hold updates back until a commit, or until the shared cache is full."""
         if not self._retain_duplicates:
-            time_ordered = isinstance(self._windows, TimeOrderedWindowSegments)
-            self._cache = WindowCache(self, shared, segment_interval_ms, time_ordered)
+            self._cache = window_cache(self, shared, segment_interval_ms, self._windows)
 
     def set_flush_listener(self, listener: Callable[[Any], None], send_old_values: bool) -> bool:
         """Let `listener` take records with a `Change` when the cache lets them go; False when there is no cache."""
@@ -182,25 +181,25 @@ class WindowStore(SerdeStore):
             data = self._key(key)
             entries = self._windows.fetch(data, first, last, reverse)
             if self._cache is not None:
-                entries = self._cache.windows(entries, _asked(data, data, first, last), reverse)
+                entries = self._cache.windows(entries, Lookup(data, data, first, last, reverse, of_one=True))
             return StoreIterator((start, self._format.read(self, value)) for _, start, value in entries)
         first_key, last_key, first, last = args
         begin, end = self._bound(first_key), self._bound(last_key)
         entries = self._windows.fetch_keys(begin, end, first, last, reverse)
         if self._cache is not None and not (begin is not None and end is not None and begin > end):
-            entries = self._cache.windows(entries, _asked(begin, end, first, last), reverse)
+            entries = self._cache.windows(entries, Lookup(begin, end, first, last, reverse))
         return self._keyed(entries)
 
     def _fetch_all(self, first: int, last: int, reverse: bool) -> StoreIterator[Windowed[Any], Any]:
         entries = self._windows.fetch_all(first, last, reverse)
         if self._cache is not None:
-            entries = self._cache.windows(entries, _asked(None, None, first, last), reverse)
+            entries = self._cache.windows(entries, Lookup(None, None, first, last, reverse, of_all=True))
         return self._keyed(entries)
 
     def _all(self, reverse: bool) -> StoreIterator[Windowed[Any], Any]:
         entries = self._windows.all(reverse)
         if self._cache is not None:
-            entries = self._cache.windows(entries, lambda key, start: True, reverse)
+            entries = self._cache.windows(entries, Lookup(None, None, 0, MAX_LONG, reverse, of_all=True))
         return self._keyed(entries)
 
     def _keyed(self, entries: Iterator[Entry]) -> StoreIterator[Windowed[Any], Any]:
@@ -232,16 +231,6 @@ class WindowStore(SerdeStore):
         if self.logged:
             self._sequence = (self._sequence + 1) & 0x7FFFFFFF
             self._changes.append(self._format.logged(self, window_key(key, start, self._sequence), None))
-
-
-def _asked(first_key: bytes | None, last_key: bytes | None, first: int, last: int) -> Callable[[bytes, int], bool]:
-    """Return what tells whether a window is of these keys and starts in this time."""
-
-    def accept(key: bytes, start: int) -> bool:
-        within = (first_key is None or key >= first_key) and (last_key is None or key <= last_key)
-        return within and first <= start <= last
-
-    return accept
 
 
 @cython.cclass

@@ -18,7 +18,7 @@ cdef class WindowSegments:
 
 
 cdef class TimeOrderedWindowSegments(WindowSegments):
-    cdef bint _indexed
+    cdef readonly bint indexed
 
     cpdef object put(self, object key, object start, object sequence, object value)
     cpdef object get(self, object key, object start, object sequence)

@@ -128,7 +128,7 @@ class TimeOrderedWindowSegments(WindowSegments):
     ) -> None:
         super().__init__(name, retention_ms, segment_interval_ms, backend)
         self._grace_ms = 0
-        self._indexed = indexed
+        self.indexed = indexed
 
     def put(self, key: bytes, start: int, sequence: int, value: bytes | None) -> bool:
         """Keep a value, or delete it with None; return False when the window is too old."""
@@ -142,7 +142,7 @@ class TimeOrderedWindowSegments(WindowSegments):
             segment.delete(b"\x01" + window_key(key, start, sequence))
             return True
         segment.put(base, value)
-        if self._indexed:
+        if self.indexed:
             segment.put(b"\x01" + window_key(key, start, sequence), b"")
         return True
 
@@ -166,7 +166,7 @@ class TimeOrderedWindowSegments(WindowSegments):
             return iter(())
         return (
             self._by_index(first_key, last_key, first, last, reverse)
-            if self._indexed
+            if self.indexed
             else self._by_base(first_key, last_key, first, last, reverse)
         )
 
