@@ -68,8 +68,8 @@ def test_random_topologies_give_what_kafka_gives() -> None:
 
 
 def test_caches_hold_back_and_evict_as_kafkas_do() -> None:
-    # The last few have lookups that pass entries of other keys, which makes those the most recently used.
-    found, built = differences([*range(30), 467, 586, 728, 899, 914], draw_cached)
+    # In the last few a lookup passes entries that are not asked for, which makes those the most recently used.
+    found, built = differences([*range(30), 467, 586, 728, 752, 816, 899, 914], draw_cached)
 
     assert found == {}
     assert built >= 20
@@ -91,7 +91,7 @@ def test_many_caches_hold_back_and_evict_as_kafkas_do() -> None:
 
     assert large == {}
     assert built > (int(last) - int(first)) * 0.7
-    assert len(small) < built * 0.02  # small caches evict another entry first now and then (open-work.md)
+    assert small == {}
 
 
 @pytest.mark.slow

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         StreamJoined,
         TableJoined,
     )
+    from barnabas.streams.dsl.printed import Printed
     from barnabas.streams.dsl.streams_builder import StreamsBuilder
     from barnabas.streams.dsl.suppressed import BufferConfig, Suppressed
     from barnabas.streams.dsl.windowed_streams import SessionWindowedKStream, TimeWindowedKStream
@@ -153,6 +154,7 @@ __all__ = [
     "Materialized",
     "MissingSourceTopicError",
     "Named",
+    "Printed",
     "ProcessingContext",
     "Processor",
     "ProcessorContext",
@@ -232,6 +234,7 @@ _HOMES = {
     "barnabas.streams.dsl.options": (
         "Branched Consumed Grouped Joined Named Produced Repartitioned StreamJoined TableJoined"
     ),
+    "barnabas.streams.dsl.printed": "Printed",
     "barnabas.streams.dsl.streams_builder": "StreamsBuilder",
     "barnabas.streams.dsl.suppressed": "BufferConfig Suppressed",
     "barnabas.streams.dsl.windowed_streams": "SessionWindowedKStream TimeWindowedKStream",

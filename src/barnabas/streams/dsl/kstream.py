@@ -29,6 +29,7 @@ from barnabas.streams.dsl.options import (
     only,
     pick,
 )
+from barnabas.streams.dsl.printed import Printed
 from barnabas.streams.dsl.repartitioned_source import repartitioned_source
 from barnabas.streams.dsl.windows import JoinWindows
 from barnabas.streams.engine.processors import (
@@ -39,6 +40,7 @@ from barnabas.streams.engine.processors import (
     KStreamMap,
     KStreamMapValues,
     KStreamPeek,
+    KStreamPrint,
     PassThrough,
 )
 from barnabas.streams.serdes import Serde
@@ -157,16 +159,14 @@ class KStream(Generic[K, V]):
         supplier = ForeachProcessor(functions.checked(action, "key value", "foreach", "action cannot be null"))
         self._step(supplier, "KSTREAM-FOREACH-", _name(named, name))
 
-    def print(self, named: Named | None = None, *, name: str | None = None, label: str | None = None) -> None:
-        """Print each record to standard output as `[label]: key, value`, and end the stream there."""
-        shown = self.upstream.name if label is None else label
-
-        def show(key: K, value: V) -> None:
-            import builtins
-
-            builtins.print(f"[{shown}]: {key}, {value}")  # noqa: T201
-
-        self._step(ForeachProcessor(show), "KSTREAM-PRINTER-", _name(named, name))
+    def print(self, printed: Printed[K, V] | None = None, *, name: str | None = None, label: str | None = None) -> None:
+        """Print each record as `[label]: key, value`, to standard output or a file, and end the stream there."""
+        if printed is not None:
+            only((Printed,), (printed,), "print")
+        how: Printed[K, V] = Printed() if printed is None else printed
+        how = replace(how, name=_given("name", how.name, name), label=_given("label", how.label, label))
+        shown = self.upstream.name if how.label is None else how.label
+        self._step(KStreamPrint(shown, how.mapper, how.path), "KSTREAM-PRINTER-", _name(None, how.name))
 
     # -- several streams
 
@@ -456,6 +456,13 @@ def _name(named: Named | None, name: str | None) -> str | None:
     if name is not None:
         return Named(name).name
     return None if named is None else named.name
+
+
+def _given(what: str, option: str | None, keyword: str | None) -> str | None:
+    """Return what an option or a keyword gives. Raises TypeError for both."""
+    if option is not None and keyword is not None:
+        raise TypeError(f"the {what} is given twice: {option!r} and {keyword!r}")
+    return option if keyword is None else keyword
 
 
 def _stream(other: Any, step: str) -> None:

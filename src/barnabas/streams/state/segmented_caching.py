@@ -140,7 +140,7 @@ class WindowCache(_SegmentedCache):
             lower = self._cache_key(window_key(asked.first_key, first, 0), first)
             return lower, self._cache_key(asked.first_key + last, asked.last)
         return (
-            None if asked.first_key is None else self._cache_key(asked.first_key + bytes(12), 0),
+            None if asked.first_key is None else self._cache_key(window_key(asked.first_key, 0, 0), 0),
             None if asked.last_key is None else self._cache_key(upper_range(asked.last_key, last), asked.last),
         )
 
@@ -152,7 +152,7 @@ class WindowCache(_SegmentedCache):
                 yield prefix + window_key(asked.same, first, 0), prefix + upper
                 continue
             last = _WINDOW_SUFFIX.pack(asked.last, MAX_INT)
-            lower = prefix if asked.first_key is None else prefix + asked.first_key + bytes(12)
+            lower = prefix if asked.first_key is None else prefix + window_key(asked.first_key, 0, 0)
             next_segment = _SEGMENT.pack(_SEGMENT.unpack(prefix)[0] + 1)
             yield lower, next_segment if asked.last_key is None else prefix + upper_range(asked.last_key, last)
 
@@ -306,7 +306,7 @@ class SessionCache(_SegmentedCache):
             lower = self._cache_key(session_key(key, 0, first), first)
             return iter([(lower, self._cache_key(session_key(key, asked.last, MAX_LONG), MAX_LONG))])
         suffix = _SESSION_SUFFIX.pack(MAX_LONG, asked.last)
-        lower_bound = None if asked.first_key is None else self._cache_key(asked.first_key + bytes(16), 0)
+        lower_bound = None if asked.first_key is None else self._cache_key(session_key(asked.first_key, 0, 0), 0)
         upper_bound = None if asked.last_key is None else self._cache_key(upper_range(asked.last_key, suffix), MAX_LONG)
         return iter([(lower_bound, upper_bound)])
 

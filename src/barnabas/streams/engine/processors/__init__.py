@@ -22,6 +22,7 @@ from barnabas.streams.engine.processors.kstream_kstream_join import (
     KStreamKStreamSelfJoin,
 )
 from barnabas.streams.engine.processors.kstream_ktable_join import KStreamGlobalKTableJoin, KStreamKTableJoin
+from barnabas.streams.engine.processors.kstream_print import KStreamPrint
 from barnabas.streams.engine.processors.kstream_session_window_aggregate import KStreamSessionWindowAggregate
 from barnabas.streams.engine.processors.kstream_sliding_window_aggregate import KStreamSlidingWindowAggregate
 from barnabas.streams.engine.processors.kstream_window_aggregate import KStreamWindowAggregate
@@ -49,7 +50,6 @@ from barnabas.streams.engine.processors.stateless import (
     KStreamMap,
     KStreamMapValues,
     KStreamPeek,
-    KStreamPrint,
     PassThrough,
 )
 

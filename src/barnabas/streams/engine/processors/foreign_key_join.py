@@ -215,10 +215,11 @@ class SubscriptionJoinProcessor(_EngineProcessor):
         """Send the answer that the instruction asks for, if any."""
         subscription: ValueTimestampHeaders[SubscriptionWrapper] = record.value.new_value
         wrapper = subscription.value
+        foreign_key = record.key.foreign_key
+        # Even if nothing is answered: the lookup makes the entry of a cache the most recently used, as in Kafka.
+        found = None if foreign_key is None else self._getter.get(foreign_key)
         if wrapper.instruction is Instruction.DELETE_KEY_NO_PROPAGATE:
             return
-        foreign_key = record.key.foreign_key
-        found = None if foreign_key is None else self._getter.get(foreign_key)
         if found is None and wrapper.instruction is Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE:
             return
         timestamp = subscription.timestamp if found is None else max(subscription.timestamp, found.timestamp)

@@ -179,9 +179,6 @@ class ForeachProcessor(_WithFunction):
     PROCESSOR = ForeachProcessorProcessor
 
 
-KStreamPrint = ForeachProcessor
-
-
 class KStreamBranch(Operator):
     """Sends a record to the child of the first predicate that holds, else to the last child if there is one more."""
 
