@@ -34,6 +34,10 @@ class Named:
         """Name an operator."""
         return Named(name)
 
+    def with_name(self, name: str) -> Named:
+        """Name it otherwise."""
+        return Named(name)
+
 
 @dataclass(frozen=True)
 class Consumed(Generic[K, V]):
@@ -207,6 +211,10 @@ class Joined(Generic[K, V, V2]):
         """Write the stream's values with a serde."""
         return replace(self, value_serde=value_serde)
 
+    def with_other_value_serde(self, other_value_serde: Serde[V2]) -> Joined[K, V, V2]:
+        """Read the table's values with a serde."""
+        return replace(self, other_value_serde=other_value_serde)
+
     def with_grace_period(self, grace_period: Duration) -> Joined[K, V, V2]:
         """Wait for the table this long, and join with what it held at the record's time."""
         return replace(self, grace_period_ms=as_ms(grace_period, "grace_period"))
@@ -239,6 +247,14 @@ class TableJoined(Generic[K, V]):
         """Name the operators, topics and store of the join."""
         return replace(self, name=name)
 
+    def with_partitioner(self, partitioner: StreamPartitioner) -> TableJoined[K, V]:
+        """Say how this table is partitioned."""
+        return replace(self, partitioner=partitioner)
+
+    def with_other_partitioner(self, other_partitioner: StreamPartitioner) -> TableJoined[K, V]:
+        """Say how the other table is partitioned."""
+        return replace(self, other_partitioner=other_partitioner)
+
 
 @dataclass(frozen=True)
 class Repartitioned(Generic[K, V]):
@@ -266,6 +282,14 @@ class Repartitioned(Generic[K, V]):
     def with_name(self, name: str) -> Repartitioned[K, V]:
         """Name the repartition topic."""
         return replace(self, name=name)
+
+    def with_key_serde(self, key_serde: Serde[K]) -> Repartitioned[K, V]:
+        """Write keys with a serde."""
+        return replace(self, key_serde=key_serde)
+
+    def with_value_serde(self, value_serde: Serde[V]) -> Repartitioned[K, V]:
+        """Write values with a serde."""
+        return replace(self, value_serde=value_serde)
 
     def with_number_of_partitions(self, number_of_partitions: int) -> Repartitioned[K, V]:
         """Make the topic with so many partitions."""
@@ -333,6 +357,14 @@ class StreamJoined(Generic[K, V, V2]):
         """Keep values of the other stream with a serde."""
         return replace(self, other_value_serde=other_value_serde)
 
+    def with_this_store_supplier(self, supplier: StoreSupplier) -> StreamJoined[K, V, V2]:
+        """Keep the records of this stream in a store of this supplier."""
+        return replace(self, this_store_supplier=supplier)
+
+    def with_other_store_supplier(self, supplier: StoreSupplier) -> StreamJoined[K, V, V2]:
+        """Keep the records of the other stream in a store of this supplier."""
+        return replace(self, other_store_supplier=supplier)
+
     def with_store_type(self, *, persistent: bool) -> StreamJoined[K, V, V2]:
         """Keep the stores on disk or in memory."""
         return replace(self, persistent=persistent)
@@ -371,6 +403,10 @@ class Branched(Generic[K, V]):
     def with_consumer(chain: Callable[[Any], None], name: str | None = None) -> Branched[Any, Any]:
         """Give the branch to a function, and leave it out of the result."""
         return Branched(name=name, chain_consumer=chain)
+
+    def with_name(self, name: str) -> Branched[K, V]:
+        """Name the branch."""
+        return replace(self, name=name)
 
 
 def _valid(name: str | None) -> None:
