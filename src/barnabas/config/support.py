@@ -152,6 +152,7 @@ SUPPORTED: dict[str, frozenset[str]] = {
         replication.quota.window.size.seconds replica.socket.timeout.ms offsets.commit.timeout.ms
         transaction.state.log.min.isr transaction.state.log.replication.factor
         transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
+        add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
         transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
         transaction.state.log.num.partitions transaction.state.log.segment.bytes
         transaction.two.phase.commit.enable transactional.id.expiration.ms

@@ -137,6 +137,10 @@ class TransactionVerification:
             raise VerificationNeededError(question)
         return codes
 
+    def is_completing(self, question: Question, told: Codes) -> bool:
+        """See `Verification`."""
+        return question.adds and errors.ConcurrentTransactionsError.code in told.values()
+
     @contextmanager
     def knowing(self, question: Question, told: Codes) -> Iterator[None]:
         """See `Verification`."""

@@ -48,11 +48,16 @@ class AddPartitionsToTxnManager:
     `transaction.partition.verification.enable` is read each time: it may change while the broker runs.
     """
 
-    __slots__ = ("_config", "_turned_away", "verification")
+    __slots__ = ("_config", "_turned_away", "retries", "verification")
 
     def __init__(self, verification: Verification, config: Config):
         self.verification = verification
         self._config = config
+        longest = min(
+            config.get_int("add.partitions.to.txn.retry.backoff.max.ms"), config.get_int("request.timeout.ms")
+        )
+        #: Seconds between two questions about the same partitions, and how long they are asked.
+        self.retries = (config.get_int("add.partitions.to.txn.retry.backoff.ms") / 1000, longest / 1000)
         #: (partition, producer id, epoch) → the lowest sequence number that was turned away. What follows it must not
         #: get in before it, although the log has no state of the producer yet.
         self._turned_away: dict[tuple[Partition, int, int], int] = {}

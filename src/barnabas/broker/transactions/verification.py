@@ -76,6 +76,9 @@ class Verification(Protocol):
     def find_out(self, broker: Coordinating, question: Question, at: Instant, tell: Callable[[Any], None]) -> None:
         """Call `tell` with what is certain at last."""
 
+    def is_completing(self, question: Question, told: Any) -> bool:
+        """Whether nothing was added because the producer's last transaction is still being completed."""
+
     def knowing(self, question: Question, told: Any) -> AbstractContextManager[None]:
         """Answer the question by what was told, as long as the context lasts."""
 
@@ -126,6 +129,10 @@ class LocalVerification:
     def find_out(self, broker: Coordinating, question: Question, at: Instant, tell: Callable[[Any], None]) -> None:
         """See `Verification`."""
         self._replica_manager.after_commit(self._partition_of(question), tell)
+
+    def is_completing(self, question: Question, told: Any) -> bool:
+        """See `Verification`: what the coordinator refuses here it has refused at once."""
+        return False
 
     @contextmanager
     def knowing(self, question: Question, told: errors.KafkaError | None) -> Iterator[None]:

@@ -13,6 +13,12 @@ from barnabas.broker.security.scram_users import ScramUsers
 from barnabas.protocol.framing import decode_request
 from barnabas.protocol.message import Message
 from barnabas.protocol.messages.access_control_entry_record import AccessControlEntryRecord
+from barnabas.protocol.messages.add_partitions_to_txn_response import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+)
 from barnabas.protocol.messages.alter_partition_response import AlterPartitionResponse
 from barnabas.protocol.messages.alter_partition_response import PartitionData as AlteredPartition
 from barnabas.protocol.messages.alter_partition_response import TopicData as AlteredTopic
@@ -39,6 +45,7 @@ from barnabas.protocol.topic_partition import TopicPartition
 from tests.support.cluster_member import ME, MemberBroker, broker, change, topic
 from tests.support.core_broker import CoreBroker, batch, create, produce
 from tests.support.slow_storage import SlowStorage, work_off
+from tests.unit.broker.transactions.wire import transactional_batch
 
 FLIGHTS, OFFSETS, STATES = bytes(15) + b"\x01", bytes(15) + b"\x02", bytes(15) + b"\x03"
 OTHERS = [*broker(1, host="one"), *broker(2, host="two"), *broker(3, host="three")]
@@ -301,6 +308,48 @@ def test_a_commit_is_answered_when_the_replicas_in_sync_have_it() -> None:
     assert client.responses == []
     found.follower_fetches(OFFSETS, 1)
     assert client.responses[0].topics[0].partitions[0].error_code == 0
+
+
+def asked_by_a_producer(**settings: Any) -> tuple[MemberBroker, Any]:
+    """A member that leads a partition of a transaction which broker 1 coordinates, and a producer that writes there."""
+    found = member(*topic("flights", FLIGHTS, [3]), *topic(TRANSACTION_STATE_TOPIC, STATES, [1]), **settings)
+    client = found.connect()
+    request = produce("flights", transactional_batch([b"v"], 7, 2, 0))
+    request.transactional_id = "tx"
+    assert client.request(request, 12) is None
+    return found, client
+
+
+def added(error: type[errors.KafkaError] | None = None) -> AddPartitionsToTxnResponse:
+    result = AddPartitionsToTxnPartitionResult(partition_index=0, partition_error_code=error.code if error else 0)
+    topics = [AddPartitionsToTxnTopicResult(name="flights", results_by_partition=[result])]
+    return AddPartitionsToTxnResponse(
+        results_by_transaction=[AddPartitionsToTxnResult(transactional_id="tx", topic_results=topics)]
+    )
+
+
+def test_a_coordinator_that_still_completes_the_last_transaction_is_asked_again() -> None:
+    found, client = asked_by_a_producer()
+    found.answer("verification", added(errors.ConcurrentTransactionsError))
+    found.advance(0.019)
+    assert found.asked("verification") is None
+    found.advance(0.002)
+    found.answer("verification", added())
+    found.advance(0)
+    assert client.responses[0].responses[0].partition_responses[0].error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "times"),
+    [({"backoff_max_ms": 90}, 6), ({"backoff_ms": 40}, 4), ({"backoff_max_ms": 0}, 1)],
+)
+def test_a_coordinator_is_asked_again_for_a_while_only(settings: dict[str, int], times: int) -> None:
+    found, client = asked_by_a_producer(**{f"add_partitions_to_txn_retry_{name}": v for name, v in settings.items()})
+    for _ in range(times):
+        assert client.responses == []
+        found.answer("verification", added(errors.ConcurrentTransactionsError))
+        found.advance(settings.get("backoff_ms", 20) / 1000)
+    assert client.responses[0].responses[0].partition_responses[0].error_code == errors.NotEnoughReplicasError.code
 
 
 def test_what_is_not_committed_is_not_told_to_others_either() -> None:
