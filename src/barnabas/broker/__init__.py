@@ -35,7 +35,9 @@ Rule 6. **`Partition` decides, the log carries out**: leader epoch, high waterma
 other replicas it does so by `replication/`; how far the cluster is built stands in docs/internals/cluster.md.
 
 Rule 7. **An error is an answer.** Handlers turn `KafkaError` into error codes. `CloseConnection` is for a client that
-cannot be told otherwise; any other exception ends one connection and is reported as a fault. A failing disk costs the
+cannot be told otherwise; any other exception ends one connection and is reported as a fault. In deferred work it ends
+that of one connection, operation or partition (`faults.py`): who waits is answered with UNKNOWN_SERVER_ERROR, a log or
+a coordinator's partition that may be half changed is read anew, and all other work goes on. A failing disk costs the
 requests that need it: a partition out of service has no leader in Metadata, is one line in the log, and comes back by
 itself (see `log`).
 

@@ -186,7 +186,11 @@ class BrokerState:
         responses: list[Response] = []
 
         def finish(problem: KafkaError | None) -> None:
-            responses.append(answer(problem))
+            try:
+                responses.append(answer(problem))
+            except Exception as fault:  # noqa: BLE001 - given to who waits for the response
+                operation.fail(fault)
+                return
             operation.complete(responses[0])
 
         change(finish)
@@ -202,9 +206,13 @@ class BrokerState:
             if operation.done:
                 # Its client is gone.
                 return
-            result = handle()
+            try:
+                result = handle()
+            except Exception as problem:  # noqa: BLE001 - given to who waits for the response
+                operation.fail(problem)
+                return
             if isinstance(result, DelayedOperation):
-                self.purgatory.park(result, operation.complete)
+                self.purgatory.park(result, operation.complete, operation.fail)
             else:
                 operation.complete(result)
 

@@ -52,6 +52,13 @@ class DelayedProduce(DelayedOperation):
                 _fail(found, errors.KafkaTimeoutError(f"The replicas of {where} have not confirmed in time."))
         return self._finish()
 
+    def answer_fault(self) -> ProduceResponse:
+        """Tell that it is not known whether the records will be committed."""
+        for found in self._waiting:
+            if not found.response.error_code:
+                _fail(found, errors.UnknownServerError("The broker failed while it waited for the records' commit."))
+        return self._finish()
+
 
 def is_done(waiting: Uncommitted) -> bool:
     """Whether the records are where their producer wants them to be."""

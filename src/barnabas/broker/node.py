@@ -25,7 +25,7 @@ from barnabas.broker.request_log import RequestLog
 from barnabas.broker.security.delegation_tokens import DelegationTokenExpiry, DelegationTokens, with_tokens
 from barnabas.broker.security.listener_security import AUTHORIZER_SETTINGS, ListenerSecurities
 from barnabas.broker.security.scram_users import ScramUsers
-from barnabas.broker.storage_threads import InlineStorage
+from barnabas.broker.storage_threads import GuardedStorage, InlineStorage
 from barnabas.broker.topic_admin import TopicAdmin
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ class BrokerNode:
         member: Member | None = None,
     ):
         directories, filesystem, storage = disk
+        storage = GuardedStorage(storage or InlineStorage(), self._failed)
         self.config = config
         self.metadata = ClusterMetadata(store, storage)
         self.metadata.on_write_failed = lambda problem: warn(
@@ -102,13 +103,15 @@ class BrokerNode:
             LogManager(path, filesystem, config.log_settings, random_bytes=random.randbytes, storage=storage)
             for path in directories
         ]
+        for manager in managers:
+            manager.notify_faults(self._failed)
         self.logs: Logs = managers[0] if len(managers) == 1 else LogDirectories(managers)
         self.core = RequestDispatcher(self.state, warn, BrokerApis(self.state, member))
         self.request_log = RequestLog(warn)
         self._authorization = self._make_authorization()
         self.scram_users = ScramUsers(self.metadata)
-        self.state.delegation_tokens = DelegationTokens(config, self.metadata, storage or InlineStorage())
-        self.securities = ListenerSecurities(config, self._find_scram_user, storage or InlineStorage(), warn)
+        self.state.delegation_tokens = DelegationTokens(config, self.metadata, storage)
+        self.securities = ListenerSecurities(config, self._find_scram_user, storage, warn)
         self.core.channel.securities = self.securities.by_listener
         #: The id of the cluster, where neither the metadata nor the data directory has one yet.
         self.wanted_cluster_id: str | None = None
@@ -116,6 +119,9 @@ class BrokerNode:
         self._warn = warn
         self._groups: LazyCoordinator[GroupCoordinator] | None = None
         self._transactions: LazyCoordinator[TransactionCoordinator] | None = None
+
+    def _failed(self, what: str, problem: Exception) -> None:
+        self.core.faults.tell(what, problem)
 
     def start(self, instant: Instant) -> None:
         """Take the data directory; its logs are opened, and what a crash left is recovered, as requests or ticks come.
@@ -217,6 +223,7 @@ class BrokerNode:
         coordinator = GroupCoordinator(
             config, storage, state.metadata, state.random, self._warn, state.metadata.group_configs
         )
+        coordinator.notify_faults(self.core.faults.tell)
         coordinator.startup(self.core.instant, elected=state.member is None)
         return coordinator
 
@@ -232,6 +239,7 @@ class BrokerNode:
         if state.member is not None:
             markers = state.member.markers(markers)
         coordinator = TransactionCoordinator(config, storage, markers, state.producer_id_manager.next, self._warn)
+        coordinator.notify_faults(self.core.faults.tell)
         coordinator.startup(self.core.instant, elected=state.member is None)
         return coordinator
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from barnabas.broker.coordinator.committed_answers import with_commits
+from barnabas.broker.coordinator.committed_answers import reload_after_fault, with_commits
 from barnabas.broker.handlers.registry import SERVED, handler_for, shortcut_for
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.handlers.registry import ClusterHandlers, Handler, Shortcut
+    from barnabas.protocol.message import Message
 
 
 class NodeApis(Protocol):
@@ -23,6 +24,9 @@ class NodeApis(Protocol):
 
     def shortcut(self, api_key: int, version: int) -> Shortcut | None:
         """Return the short way of an API; None without one."""
+
+    def recover(self, request: Message, now: float) -> None:
+        """Mend what a request may have left half done that has ended by a fault of the broker."""
 
 
 class BrokerApis:
@@ -54,3 +58,7 @@ class BrokerApis:
     def shortcut(self, api_key: int, version: int) -> Shortcut | None:
         """See `NodeApis`."""
         return shortcut_for(api_key, version)
+
+    def recover(self, request: Message, now: float) -> None:
+        """See `NodeApis`: coordinators read anew what their memory may have half of."""
+        reload_after_fault(self._state, request, now)

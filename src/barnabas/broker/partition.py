@@ -190,9 +190,18 @@ class Partition:
     def append(self, records: Buffer, now_ms: int, origin: int = CLIENT) -> LogAppendInfo:
         """Append record batches as the partition's leader. Raises KafkaError, see `UnifiedLog.append`.
 
-        They may wait for a flush when this returns (`is_committed`).
+        They may wait for a flush when this returns (`is_committed`). A fault on the way has the log opened anew.
         """
         self.check_leader()
+        try:
+            return self._append(records, now_ms, origin)
+        except errors.KafkaError:
+            raise
+        except Exception as problem:
+            self.log.doubt(problem)
+            raise
+
+    def _append(self, records: Buffer, now_ms: int, origin: int) -> LogAppendInfo:
         log = self.log
         info = log.append(records, now_ms=now_ms, origin=origin, leader_epoch=self.leader_epoch)
         if not info.duplicate:
@@ -213,11 +222,17 @@ class Partition:
         if not self.is_leader:
             return -1
         log = self.log
-        offset = append_plain(log, batch, now_ms, self.leader_epoch)
-        if offset >= 0:
-            self.appended += len(batch)
-            self.messages_in += log.local_log.log_end_offset - offset
-            self._appended(now_ms)
+        try:
+            offset = append_plain(log, batch, now_ms, self.leader_epoch)
+            if offset >= 0:
+                self.appended += len(batch)
+                self.messages_in += log.local_log.log_end_offset - offset
+                self._appended(now_ms)
+        except errors.KafkaError:
+            raise
+        except Exception as problem:
+            log.doubt(problem)
+            raise
         return offset
 
     def is_committed(self, offset: int) -> bool:
@@ -316,11 +331,17 @@ class Partition:
         sync = log.prepare_flush(end)
 
         def done() -> None:
-            self.is_flushing = False
-            log.end_flush(end, sync.error, now_ms)
-            if log is self.log and not log.is_offline:
-                self._flushed(end, readable, now_ms)
-            self._mark(self)
+            try:
+                self.is_flushing = False
+                log.end_flush(end, sync.error, now_ms)
+                if log is self.log and not log.is_offline:
+                    self._flushed(end, readable, now_ms)
+            except Exception as problem:
+                self.is_flushing = False
+                log.doubt(problem)
+                raise
+            finally:
+                self._mark(self)
 
         self.is_flushing = True
         self._storage.submit(sync.run, done)

@@ -41,18 +41,14 @@ Pieces: TypeAlias = Generator["Wait | None", None, "Message"]
 
 
 class PiecewiseResponse(DelayedOperation):
-    """A response in the making. `on_fault` gets what its pieces raise, which is a fault of this program.
+    """A response in the making: what its pieces raise ends it. `wait` is what the next piece waits for, if it does."""
 
-    `wait` is what the next piece waits for, if it does.
-    """
-
-    __slots__ = ("_pieces", "on_fault", "wait")
+    __slots__ = ("_pieces", "wait")
 
     def __init__(self, pieces: Pieces, wait: Wait | None = None):
         super().__init__()
         self._pieces = pieces
         self.wait = wait
-        self.on_fault: Callable[[Exception], None] | None = None
 
     def step(self) -> bool:
         """Make one more piece; False after the last one, which answers, or a fault."""
@@ -60,10 +56,8 @@ class PiecewiseResponse(DelayedOperation):
             self.wait = next(self._pieces)
         except StopIteration as end:
             self.complete(end.value)
-        except Exception as problem:
-            if self.on_fault is None:
-                raise
-            self.on_fault(problem)
+        except Exception as problem:  # noqa: BLE001 - given to who waits for the response
+            self.fail(problem)
         else:
             return True
         return False
@@ -104,8 +98,11 @@ class PiecewiseResponses:
     def tick(self, instant: Instant) -> None:
         """Make one piece of one response."""
         response = self._waiting.popleft()
-        if not response.done and response.step():
-            self._go_on(response)
+        try:
+            if not response.done and response.step():
+                self._go_on(response)
+        except Exception as problem:  # noqa: BLE001 - a fault of one response must not end the others
+            response.fail(problem)
 
     def next_deadline(self) -> float:
         """At once, while anything is in the making that does not wait."""
@@ -260,9 +257,7 @@ def message_of(purgatory: Purgatory, answer: Message | DelayedOperation | None) 
         return answer
 
     def begin(tell: Callable[[Message | Exception], None]) -> None:
-        if isinstance(answer, PiecewiseResponse):
-            answer.on_fault = tell
-        purgatory.park(answer, tell)
+        purgatory.park(answer, tell, tell)
 
     try:
         outcome = yield from outcome_of(begin)

@@ -389,7 +389,12 @@ class ReplicaManager:
 
         found = self.when_committed((name,), answer)
         if isinstance(found, CommitWait):
-            self._purgatory.park(found, lambda message: None)
+
+            def fail(problem: Exception) -> None:
+                self._purgatory.on_fault(found, problem)
+                tell(errors.UnknownServerError(f"waiting for the commit of {name} has failed: {problem!r}"))
+
+            self._purgatory.park(found, lambda message: None, fail)
 
     def delete_records(self, partition: Partition, offset: int) -> int:
         """Make a partition start at an offset (-1: its high watermark); gives its start then.

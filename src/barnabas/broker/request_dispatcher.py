@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
 from barnabas.broker.client_quota_manager import REQUEST
+from barnabas.broker.faults import fault_text
 from barnabas.broker.network.request_channel import RequestChannel
 from barnabas.broker.node_apis import BrokerApis
-from barnabas.broker.piecewise import PiecewiseResponse
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.broker.request import Request, ServedApi
 from barnabas.broker.request_context import CloseConnection, RequestContext
-from barnabas.errors import InvalidRequestError, KafkaError, ProtocolError
+from barnabas.errors import InvalidRequestError, KafkaError, ProtocolError, UnknownServerError
 from barnabas.protocol.api import request_class
 from barnabas.protocol.codec import MAX_ELEMENTS, Decoder
 from barnabas.protocol.framing import decode_request_header, encode_response
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from barnabas.broker.request import RequestObserver, ShortcutObserver
     from barnabas.protocol.message import Message
 
-_API_VERSIONS = 18
+_PRODUCE, _FETCH, _API_VERSIONS = 0, 1, 18
 #: The first bytes of a request.
 _KEY_AND_VERSION = 4
 #: How long a service is left alone after it failed, in seconds.
 _REST_AFTER_FAULT = 1.0
+#: Requests of which nothing is kept while they are parked, as there may be many and with records.
+_LARGE_REQUESTS = (_PRODUCE, _FETCH)
 
 
 class Service(Protocol):
@@ -58,6 +60,8 @@ class RequestDispatcher:
         self._node_apis = apis or BrokerApis(state)
         self.warn = warn
         self.channel = RequestChannel(state, warn, self.handle_frame)
+        self.faults = self.channel.faults
+        state.purgatory.on_fault = lambda operation, problem: self.faults.tell(type(operation).__name__, problem)
         self.services: list[Service] = []
         self.observers: list[RequestObserver] = []
         self.shortcut_observer: ShortcutObserver | None = None
@@ -107,19 +111,25 @@ class RequestDispatcher:
         return deadline
 
     def _due(self, service: Service) -> float:
-        return (
-            max(service.next_deadline(), self._resting.get(service, 0.0)) if self._resting else service.next_deadline()
-        )
+        try:
+            due = service.next_deadline()
+        except Exception as problem:  # noqa: BLE001 - a fault in one service must not end the others' time
+            self._failed_at(service, problem)
+            due = self.instant.now
+        return max(due, self._resting.get(service, 0.0)) if self._resting else due
 
     def _run(self, service: Service) -> None:
         instant = self.instant
         try:
             service.tick(instant)
         except Exception as problem:  # noqa: BLE001 - a fault in one service must not end the broker
-            self._resting[service] = instant.now + _REST_AFTER_FAULT
-            self.channel.report(f"the broker failed at {type(service).__name__}; please report this\n{_trace(problem)}")
+            self._failed_at(service, problem)
         else:
             self._resting.pop(service, None)
+
+    def _failed_at(self, service: Service, problem: Exception) -> None:
+        self._resting[service] = self.instant.now + _REST_AFTER_FAULT
+        self.faults.tell(type(service).__name__, problem)
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
@@ -145,11 +155,9 @@ class RequestDispatcher:
         if measuring:
             request.context.handler_seconds = self.timer() - started
         if isinstance(response, DelayedOperation):
-            if isinstance(response, PiecewiseResponse):
-                response.on_fault = lambda problem: self._failed(request, problem)
-            if not self.observers:
+            if not self.observers and request.api.key in _LARGE_REQUESTS:
                 request.message = None
-            connection.park(response, request.answer)
+            connection.park(response, request.answer, lambda problem: self._failed_later(request, problem))
         else:
             request.answer(response)
 
@@ -277,19 +285,35 @@ class RequestDispatcher:
         """End the connection of a request whose handler has raised."""
         if isinstance(problem, CloseConnection):
             self.channel.refuse(request.connection, str(problem))
-        else:
-            self._report_fault(request.connection, request_class(request.api.key).NAME, problem)
+            return
+        self._report_fault(request.connection, request_class(request.api.key).NAME, problem)
+        self._recover(request)
+
+    def _failed_later(self, request: Request, problem: Exception) -> None:
+        """Answer a parked request that has failed with UNKNOWN_SERVER_ERROR, where the response has a place for it."""
+        from barnabas.broker.error_responses import error_response
+
+        api, response = request.api, None
+        if not isinstance(problem, CloseConnection):
+            response = error_response(api.key, request.message, api.response_version, UnknownServerError.code)
+        if response is None:
+            self._failed(request, problem)
+            return
+        self.faults.tell(request_class(api.key).NAME, problem)
+        self._recover(request)
+        request.answer(response)
+
+    def _recover(self, request: Request) -> None:
+        if request.message is None:
+            return
+        try:
+            self._node_apis.recover(request.message, self.instant.now)
+        except Exception as problem:  # noqa: BLE001 - the request that has failed is to be answered all the same
+            self.faults.tell("recovering from a fault", problem)
 
     def _report_fault(self, connection: ClientConnection, api: str, problem: Exception) -> None:
-        reason = f"the broker failed at {api}; please report this\n{_trace(problem)}"
-        self.channel.refuse(connection, reason, is_fault=True)
+        self.channel.refuse(connection, fault_text(api, problem), is_fault=True)
 
 
 def _no_time() -> float:
     return 0.0
-
-
-def _trace(problem: Exception) -> str:
-    import traceback
-
-    return "".join(traceback.format_exception(problem)).rstrip()

@@ -60,6 +60,43 @@ class CountingStorage:
         self._storage.drain()
 
 
+class GuardedStorage:
+    """Passes work on; what the work or its `done` raises by a fault of this program goes to `on_fault`.
+
+    `done` is called after work that has raised, too.
+    """
+
+    __slots__ = ("_on_fault", "_storage")
+
+    def __init__(self, storage: Storage, on_fault: Callable[[str, Exception], None]) -> None:
+        self._storage = storage
+        self._on_fault = on_fault
+
+    def submit(self, work: Work, done: Work) -> None:
+        """See `Storage`."""
+        problems: list[Exception] = []
+
+        def run() -> None:
+            try:
+                work()
+            except Exception as problem:  # noqa: BLE001 - told on the loop
+                problems.append(problem)
+
+        def finish() -> None:
+            for problem in problems:
+                self._on_fault("work beside the loop", problem)
+            try:
+                done()
+            except Exception as problem:  # noqa: BLE001 - who delivers it does so for others, too
+                self._on_fault("what follows work beside the loop", problem)
+
+        self._storage.submit(run, finish)
+
+    def drain(self) -> None:
+        """See `Storage`."""
+        self._storage.drain()
+
+
 class StorageThreads:
     """Does the work in a few threads, which are started when they are first needed.
 

@@ -142,3 +142,72 @@ def test_answered_operations_do_not_pile_up_until_their_deadlines(purgatory: Pur
     assert len(answers) == 10_000
     assert len(purgatory._heap) < 200
     assert purgatory._watchers == {}
+
+
+class Failing(Waiting):
+    """Raises wherever it is asked."""
+
+    def try_complete(self, now: float) -> Any:
+        raise RuntimeError("planted")
+
+    def on_expiration(self, now: float) -> Any:
+        raise RuntimeError("planted")
+
+
+@pytest.mark.parametrize("by", ["key", "deadline"])
+def test_an_operation_that_raises_is_failed_and_the_others_are_answered(
+    purgatory: Purgatory, answers: list[Any], by: str
+) -> None:
+    failing, ready = Failing(5.0, ("k",)), Waiting(5.0, ("k",))
+    ready.ready = "late"
+    failures: list[Exception] = []
+    purgatory.park(failing, answers.append, failures.append)
+    purgatory.park(ready, answers.append)
+
+    if by == "key":
+        purgatory.mark("k")
+        purgatory.complete_marked(1.0)
+    else:
+        purgatory.tick(5.0)
+
+    assert [str(failure) for failure in failures] == ["planted"]
+    assert answers == ["late"]
+    assert purgatory.parked == 0
+    assert purgatory.next_deadline() == inf
+
+
+def test_a_fault_that_nobody_waits_for_is_reported(purgatory: Purgatory, answers: list[Any]) -> None:
+    reported: list[Any] = []
+    purgatory.on_fault = lambda operation, problem: reported.append((operation, str(problem)))
+    failing = Failing(keys=("k",))
+    purgatory.park(failing, answers.append)
+    purgatory.mark("k")
+    purgatory.complete_marked(1.0)
+    assert reported == [(failing, "planted")]
+    assert purgatory.parked == 0
+
+
+def test_what_failed_before_it_was_parked_fails_at_once(purgatory: Purgatory, answers: list[Any]) -> None:
+    failures: list[Exception] = []
+    operation = Waiting(keys=("k",))
+    operation.fail(RuntimeError("planted"))
+    purgatory.park(operation, answers.append, failures.append)
+    assert [str(failure) for failure in failures] == ["planted"]
+    assert (answers, purgatory.parked) == ([], 0)
+
+
+def test_a_fault_of_who_gets_the_answer_is_given_to_it_and_keeps_nobody_else_waiting(
+    purgatory: Purgatory, answers: list[Any]
+) -> None:
+    def refuse(message: Any) -> None:
+        raise RuntimeError("planted")
+
+    failures: list[Exception] = []
+    first, second = Waiting(keys=("k",)), Waiting(keys=("k",))
+    first.ready = second.ready = "done"
+    purgatory.park(first, refuse, failures.append)
+    purgatory.park(second, answers.append)
+    purgatory.mark("k")
+    purgatory.complete_marked(1.0)
+    assert [str(failure) for failure in failures] == ["planted"]
+    assert answers == ["done"]

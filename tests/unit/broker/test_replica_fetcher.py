@@ -370,3 +370,35 @@ def test_a_truncation_that_the_disk_refuses_is_tried_again() -> None:
     bench.fetched(diverging_epoch=EpochEndOffset(epoch=3, end_offset=1), high_watermark=1, log_start_offset=0)
 
     assert bench.log.log_end_offset == 1
+
+
+def test_a_fault_in_one_partition_is_reported_and_does_not_keep_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(names=(NAME, OTHER))
+    told: list[tuple[str, str]] = []
+    bench.fetcher.on_fault = lambda what, problem: told.append((what, str(problem)))
+    bench.request()
+
+    def fail(partition: Partition, size: int) -> None:
+        if partition is bench.partitions[NAME]:
+            raise RuntimeError("planted")
+
+    monkeypatch.setattr(Partition, "followed", fail)
+
+    bench.receive(
+        FetchResponse(
+            session_id=9,
+            responses=[
+                FetchableTopicResponse(
+                    topic_id=ID,
+                    partitions=[
+                        PartitionData(partition_index=index, records=record(0), high_watermark=1) for index in (0, 1)
+                    ],
+                )
+            ],
+        )
+    )
+
+    assert told == [("copying t-0", "planted")]
+    assert bench.log.is_offline
+    assert bench.partitions[OTHER].log.log_end_offset == 1
+    assert asked(bench.request()) == {1: (1, EPOCH)}

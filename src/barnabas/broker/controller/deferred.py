@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
+from barnabas.broker.faults import run_all
 from barnabas.errors import KafkaError
 
 T = TypeVar("T")
@@ -39,8 +41,7 @@ class Deferred(Generic[T]):
             return
         self.is_done, self.value, self.problem = True, value, problem
         callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            callback(value, problem)
+        run_all(partial(callback, value, problem) for callback in callbacks)
 
     def map(
         self, shown: Callable[[T], U], instead: Callable[[KafkaError], U | None] = lambda problem: None

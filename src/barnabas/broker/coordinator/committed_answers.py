@@ -77,6 +77,21 @@ def with_commits(api_key: int, local: Handler) -> Handler:
     return handle
 
 
+def reload_after_fault(broker: BrokerState, request: Any, now: float) -> None:
+    """Have a coordinator read a partition anew after a fault in a request that changes what is in it.
+
+    A fault in the middle of a change leaves memory and log apart. Requests that are parked are answered as when
+    another broker becomes the coordinator.
+    """
+    if request.API_KEY not in _CHANGES:
+        return
+    for name in dict.fromkeys(_NAMES[request.API_KEY](broker, request)):
+        if name.topic == GROUP_METADATA_TOPIC:
+            broker.group_coordinator.recover(name.partition, now)
+        elif name.topic == TRANSACTION_STATE_TOPIC:
+            broker.transaction_coordinator.recover(name.partition, now)
+
+
 def _chained(
     broker: BrokerState, first: DelayedOperation, then: Callable[[Message], Message | DelayedOperation]
 ) -> ChainedOperation:
@@ -86,11 +101,11 @@ def _chained(
         found = then(message)
         if isinstance(found, DelayedOperation):
             outer.inner = found
-            broker.purgatory.park(found, outer.complete)
+            broker.purgatory.park(found, outer.complete, outer.fail)
         else:
             outer.complete(found)
 
-    broker.purgatory.park(first, go_on)
+    broker.purgatory.park(first, go_on, outer.fail)
     return outer
 
 
@@ -105,6 +120,8 @@ def _refused(broker: BrokerState, again: Callable[[], Any], problem: errors.Kafk
         result = again()
         while isinstance(result, PiecewiseResponse) and result.result is None and result.step():
             pass
+        if isinstance(result, DelayedOperation) and result.problem is not None:
+            raise result.problem
         message = result.result if isinstance(result, DelayedOperation) else result
         assert message is not None, "a refusal waits for nothing"
         return message
@@ -179,4 +196,12 @@ _NAMES: dict[int, Callable[[BrokerState, Any], Names]] = {
     ApiKey.DELETE_GROUPS: _of_groups("groups_names"),
     ApiKey.CONSUMER_GROUP_DESCRIBE: _of_groups("group_ids"),
     **_TRANSACTIONS,
+}
+#: The requests that change what a coordinator has in memory.
+_CHANGES = frozenset(_NAMES) - {
+    ApiKey.OFFSET_FETCH,
+    ApiKey.DESCRIBE_GROUPS,
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+    ApiKey.DESCRIBE_TRANSACTIONS,
+    ApiKey.WRITE_TXN_MARKERS,
 }

@@ -15,6 +15,7 @@ from math import inf
 
 from barnabas import errors
 from barnabas.broker.coordinator.partition_storage import PartitionStorage, StoredRecord
+from barnabas.broker.faults import OnFault, fault_text
 
 LOADING = "Loading"
 ACTIVE = "Active"
@@ -42,12 +43,14 @@ class Loader:
         "_is_waiting",
         "_next_offset",
         "_queue",
+        "_reloaded_at",
         "_replay",
         "_reported",
         "_retry_at",
         "_storage",
         "_unloads",
         "_warn",
+        "on_fault",
         "refusal",
         "states",
     )
@@ -65,6 +68,10 @@ class Loader:
         self._warn = warn
         #: While it is set every check raises it.
         self.refusal: errors.KafkaError | None = None
+        #: Gets what is raised by a fault of this program, and where.
+        self.on_fault: OnFault = lambda what, problem: warn(fault_text(what, problem))
+        #: Partition → when it was last read anew after a fault.
+        self._reloaded_at: dict[int, float] = {}
         #: Elected partition → LOADING, ACTIVE or FAILED.
         self.states: dict[int, str] = {}
         #: Elected partition → leader epoch.
@@ -123,9 +130,26 @@ class Loader:
         """Forget the partition and read it anew: its log was offline, and may hold what no append has confirmed."""
         epoch = self._epochs.get(partition)
         if epoch is not None:
+            try:
+                self._unload(partition)
+            finally:
+                self._epochs[partition] = epoch
+                self._load(partition)
+
+    def reload_after_fault(self, partition: int, now: float) -> None:
+        """As `reload`, at most once in `RETRY_SECONDS`: until then the partition is not served."""
+        if partition not in self._epochs:
+            return
+        if now - self._reloaded_at.get(partition, -inf) >= RETRY_SECONDS:
+            self._reloaded_at[partition] = now
+            self.reload(partition)
+            return
+        epoch = self._epochs[partition]
+        try:
             self._unload(partition)
-            self._epochs[partition] = epoch
-            self._load(partition)
+        finally:
+            self._epochs[partition], self.states[partition] = epoch, FAILED
+            self._retry_at = min(self._retry_at, now + RETRY_SECONDS)
 
     def _load(self, partition: int) -> None:
         if _holds_records(self._storage, partition):
@@ -199,6 +223,11 @@ class Loader:
                 if unloads == self._unloads:
                     self._fail(partition, error, now)
                 continue
+            except Exception as problem:  # noqa: BLE001 - a fault in one partition must not keep the others
+                self.on_fault(f"loading {self._storage.name}-{partition}", problem)
+                if unloads == self._unloads:
+                    self._fail(partition, errors.UnknownServerError(repr(problem)), now)
+                continue
             budget -= max(len(found), 1)
             if next_offset == self._next_offset:
                 self._finish(ACTIVE)
@@ -226,7 +255,7 @@ class Loader:
         self._is_waiting = False
 
     def _fail(self, partition: int, error: errors.KafkaError, now: float) -> None:
-        may_pass = isinstance(error, errors.KafkaStorageError)
+        may_pass = isinstance(error, errors.KafkaStorageError | errors.UnknownServerError)
         if partition not in self._reported:
             self._reported.add(partition)
             name, remedy = f"{self._storage.name}-{partition}", "; that is tried again" if may_pass else ""

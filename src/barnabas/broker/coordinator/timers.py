@@ -75,13 +75,14 @@ class TimerQueue:
         self._bring_up_next()
         return self._heap[0][0] if self._heap else inf
 
-    def pop_due(self, now: float) -> Action | None:
-        """Take out the earliest timer whose deadline has come."""
+    def pop_due(self, now: float) -> tuple[Hashable, Action] | None:
+        """Take out the earliest timer whose deadline has come: its key and its action."""
         if self.next_deadline() > now:
             return None
         timer = heapq.heappop(self._heap)[2]
         del self._timers[timer.key]
-        return timer.action
+        assert timer.action is not None, "one that was cancelled is not brought up"
+        return timer.key, timer.action
 
     def _bring_up_next(self) -> None:
         # Brings a timer that is really due next to the top of the heap.

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping
 from math import inf
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from barnabas import errors
 from barnabas.broker.coordinator.coordinator_errors import coordinator_error_code
 from barnabas.broker.coordinator.coordinator_log import CoordinatorLog
 from barnabas.broker.coordinator.loader import FIRST_EPOCH, Loader
 from barnabas.broker.coordinator.timers import TimerQueue
+from barnabas.broker.faults import OnFault
 from barnabas.broker.groups.classic.heartbeat import Heartbeat
 from barnabas.broker.groups.classic.joining import JoinGroup, Joining, refusal
 from barnabas.broker.groups.classic.leaving import LeaveGroup
@@ -173,9 +174,27 @@ class GroupCoordinator:
             self._expiration.sweep.step(_WORK_PER_TICK, at)
 
     def _run_timers(self, at: Instant, budget: int) -> None:
-        while budget > 0 and (action := self._timers.pop_due(at.now)) is not None:
-            action(at)
+        while budget > 0 and (due := self._timers.pop_due(at.now)) is not None:
+            key, action = due
+            try:
+                action(at)
+            except Exception as problem:  # noqa: BLE001 - a fault in one group must not end the others' timers
+                kind, group_id = cast("tuple[str, str]", key)[:2]
+                self._failed(f"the {kind} timer of a group", group_id, problem, at)
             budget -= 1
+
+    def _failed(self, what: str, group_id: str, problem: Exception, at: Instant) -> None:
+        """Read a group's partition anew after a fault, which may have left the group half changed."""
+        self._loader.on_fault(what, problem)
+        self._loader.reload_after_fault(self._store.partition_of(group_id), at.now)
+
+    def recover(self, partition: int, now: float) -> None:
+        """Read a partition anew after a fault in a request that changes one of its groups."""
+        self._loader.reload_after_fault(partition, now)
+
+    def notify_faults(self, on_fault: OnFault) -> None:
+        """Have `on_fault` called with what is raised by faults of this program, and where."""
+        self._loader.on_fault = on_fault
 
     def close(self) -> None:
         """Answer all parked requests with NOT_COORDINATOR; after that no group answers any more."""
@@ -206,10 +225,13 @@ class GroupCoordinator:
     def _unload(self, partition: int) -> None:
         for group_id in self._store.group_ids_in(partition):
             group = self._store.groups[group_id]
-            if isinstance(group, ClassicGroup):
-                self._rebalance.unload(group)
-            elif isinstance(group, ConsumerGroup):
-                self._consumers().unload(group)
+            try:
+                if isinstance(group, ClassicGroup):
+                    self._rebalance.unload(group)
+                elif isinstance(group, ConsumerGroup):
+                    self._consumers().unload(group)
+            except Exception as problem:  # noqa: BLE001 - the others are to be unloaded all the same
+                self._loader.on_fault("unloading a group", problem)
             self._store.remove(group_id)
             self._offsets.forget_group(group_id)
         # Offsets may outlive their group for a moment: while a log is read, after the group's tombstone.
@@ -224,7 +246,11 @@ class GroupCoordinator:
             for group_id in self._store.group_ids_in(partition)
         ]
         for group_id in loaded:
-            self._loaded(self._store.groups[group_id], at)
+            try:
+                if group_id in self._store.groups:
+                    self._loaded(self._store.groups[group_id], at)
+            except Exception as problem:  # noqa: BLE001 - a fault in one group must not end the others' loading
+                self._failed("taking up a group", group_id, problem, at)
         if self._deleted_topics:
             self._forget_topics(self._deleted_topics, loaded, at)
             if not self._loader.loading:

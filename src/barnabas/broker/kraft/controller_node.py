@@ -29,6 +29,7 @@ from barnabas.broker.request_log import RequestLog
 from barnabas.broker.security.delegation_tokens import DelegationTokens, with_tokens
 from barnabas.broker.security.listener_security import AUTHORIZER_SETTINGS, ListenerSecurities
 from barnabas.broker.security.scram_users import ScramUsers
+from barnabas.broker.storage_threads import GuardedStorage
 from barnabas.network.node import Node
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ class ControllerNode:
     ) -> None:
         self.config = config
         self.cluster_id = storage.cluster_id
-        self._environment = environment
+        guarded = GuardedStorage(environment.storage, lambda what, problem: self.core.faults.tell(what, problem))
+        environment = self._environment = environment._replace(storage=guarded)
         instant = environment.clocks()
         log_settings = {name: config[name] for name in _LOG_SETTINGS}
         log = KafkaMetadataLog(storage.filesystem, storage.path, log_settings, instant.now_ms)
@@ -98,6 +100,7 @@ class ControllerNode:
         identity = ControllerIdentity(storage.cluster_id, config.controller_listener_names[0])
         self.requests = ControllerRequests(self.state, ControllerApis(self.controller, identity))
         self.core = RequestDispatcher(self.state, environment.warn, self.requests)
+        self.requests.on_fault = self.core.faults.tell
         self.request_log = RequestLog(environment.warn)
         self.probes = BrokerProbes(config.inter_broker_listener, self._broker_ended)
         self.controller.on_active = lambda is_active: self.probes.lead(is_active, self._now)

@@ -18,6 +18,7 @@ from barnabas.broker.kraft.controller_rules import CONTROLLER_RULES
 from barnabas.broker.kraft.logger_levels import with_loggers
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.broker.request_context import Connection, RequestContext
+from barnabas.broker.security.refusals import refused
 from barnabas.broker.security.request_rules import guarded
 from barnabas.protocol.api import stable_versions
 from barnabas.protocol.api_keys import ApiKey
@@ -79,6 +80,7 @@ class ControllerRequests:
         self.forget: Callable[[int], None] = lambda number: None
         self.turn_soon: Callable[[], None] = lambda: None
         self.on_heartbeat: Callable[[int, BrokerIdAndEpoch], None] = lambda connection, whose: None
+        self.on_fault: Callable[[str, Exception], None] = lambda what, problem: None
         own: dict[int, Handler] = {ApiKey.API_VERSIONS: self._api_versions, ApiKey.ENVELOPE: self._envelope}
         self._handlers: dict[int, Handler] = {
             **{key: self._of_controller for key in ApiKey if ControllerApis.serves(key)},
@@ -102,6 +104,9 @@ class ControllerRequests:
     def shortcut(self, api_key: int, version: int) -> Shortcut | None:
         """See `NodeApis`: there is none."""
         return None
+
+    def recover(self, request: Message, now: float) -> None:
+        """See `NodeApis`: the controller gives its leadership up when one of its operations fails."""
 
     # -- handlers ----------------------------------------------------------------------------------------------------
 
@@ -161,11 +166,16 @@ class ControllerRequests:
                 response.throttle_time_ms = int(context.throttle * 1000 + 0.5)
             answer.complete(response)
 
+        def fail(problem: Exception) -> None:
+            self.on_fault(f"a forwarded {type(forwarded.message).NAME}", problem)
+            version = forwarded.header.request_api_version
+            tell(refused(forwarded.message, version, errors.UnknownServerError.code))
+
         key = forwarded.header.request_api_key
         guard = handle if self._state.authorization is None else guarded(key, handle, CONTROLLER_RULES)
         result = guard(self._state, context, forwarded.message)
         if isinstance(result, DelayedOperation):
-            self._state.purgatory.park(result, tell)
+            self._state.purgatory.park(result, tell, fail)
         else:
             tell(result)
         return answer

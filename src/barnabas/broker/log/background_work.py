@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from barnabas.broker.faults import OnFault, raise_fault
 from barnabas.broker.log import producer_state_manager
 from barnabas.broker.log.due_logs import DueLogs
 from barnabas.broker.log.log_config import LONG_MAX
@@ -66,6 +67,7 @@ class BackgroundWork:
         "_undeleted",
         "_unseen",
         "_write_checkpoints",
+        "on_fault",
     )
 
     def __init__(
@@ -88,6 +90,8 @@ class BackgroundWork:
         self._due: dict[str, int] = {}
         self._task: Task | None = None
         self._flushes_in_flight = 0
+        #: Gets what is raised by a fault of this program, and where.
+        self.on_fault: OnFault = raise_fault
         self._on_touched = on_touched
         self._touched: list[UnifiedLog] = []
         #: For each task the logs that were touched since it has looked at them.
@@ -192,8 +196,11 @@ class BackgroundWork:
     def _expire_producers(self, now_ms: int) -> Task:
         for log in self._take_unseen("expiration", self._expiring.take(now_ms)):
             if log.producer_state.producers:
-                log.producer_state.remove_expired(now_ms)
-                self._expiring.put(log.topic_partition, log.producer_state.next_expiry())
+                try:
+                    log.producer_state.remove_expired(now_ms)
+                    self._expiring.put(log.topic_partition, log.producer_state.next_expiry())
+                except Exception as problem:  # noqa: BLE001 - a fault in one log must not keep the others
+                    self._failed("expiration", log, problem)
                 yield WORKED
 
     def _bound_producers(self, _now_ms: int) -> Task:
@@ -218,13 +225,21 @@ class BackgroundWork:
 
     def _flush_old(self, now_ms: int) -> Task:
         for log in self._take_unseen("flush"):
-            if log.config.flush_ms == LONG_MAX or not log.local_log.unflushed_messages:
-                # The count begins with the next record.
-                log.last_flushed_ms = None
-                continue
-            if log.flush_is_due(now_ms):
-                yield from self._flush(log, log.log_end_offset, now_ms)
-            self._unseen["flush"][log] = None
+            try:
+                if log.config.flush_ms == LONG_MAX or not log.local_log.unflushed_messages:
+                    # The count begins with the next record.
+                    log.last_flushed_ms = None
+                    continue
+                if log.flush_is_due(now_ms):
+                    yield from self._flush(log, log.log_end_offset, now_ms)
+                self._unseen["flush"][log] = None
+            except Exception as problem:  # noqa: BLE001 - as above
+                self._failed("flush", log, problem)
+
+    def _failed(self, task: str, log: UnifiedLog, problem: Exception) -> None:
+        """Report a fault in the work for one log, and look at it again with the next turn of the task."""
+        self._unseen[task][log] = None
+        self.on_fault(f"{task} of a log", problem)
 
     def _flush_rolled(self, now_ms: int) -> None:
         """Begin to flush what lies before new segments, as many logs as there are threads that wait for the disk.
@@ -274,6 +289,8 @@ class BackgroundWork:
                 from logging import getLogger
 
                 getLogger(__name__).error("%s: retention stops at a damaged segment: %s", log.directory, error)
+            except Exception as problem:  # noqa: BLE001 - as above
+                self._failed("retention", log, problem)
             yield WORKED
 
     def _delete(self, path: str, now_ms: int) -> Task:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.broker.faults import OnFault
 from barnabas.broker.log.background_work import BackgroundWork
 from barnabas.broker.log.deleted_logs import DeletedLogs
 from barnabas.broker.log.filesystem import FileSystem
@@ -176,6 +177,10 @@ class LogManager:
     def notify_prepared(self, on_prepared: Callable[[], None]) -> None:
         """Have `on_prepared` called when `step` can open logs for which it had to wait."""
         self._opener.on_prepared = on_prepared
+
+    def notify_faults(self, on_fault: OnFault) -> None:
+        """Have `on_fault` called with what a fault of this program raises in the background work of one log."""
+        self._background.on_fault = on_fault
 
     def notify_opened(self, on_opened: Callable[[UnifiedLog], None], on_all_opened: Callable[[], None]) -> None:
         """Set `on_opened` and `on_all_opened`."""

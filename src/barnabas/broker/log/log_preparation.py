@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.broker.faults import run_all
 from barnabas.broker.log.checkpoint_files import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, write_partition_metadata
 from barnabas.broker.log.log_file_utils import (
     INDEX_FILE_SUFFIX,
@@ -124,8 +125,7 @@ class LogPreparation:
         def note() -> None:
             tell = self._in_flight.pop(log.name)
             self._finish(log, was_made=any(made))
-            for one in tell:
-                one()
+            run_all(tell)
 
         self._storage.submit(work, note)
 

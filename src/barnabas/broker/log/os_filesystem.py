@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
+from errno import EIO
 from typing import IO, TYPE_CHECKING, ClassVar
 
 from barnabas.broker.log.filesystem import Buffer, DirectoryEntry, DirectoryLockedError, FileRegion
@@ -143,6 +144,8 @@ class OsSync:
                 self._note_flush(started)
             except OSError as error:
                 self.error = error
+            except Exception as problem:  # noqa: BLE001 - what is not known to be on the disk counts as lost
+                self.error = OSError(EIO, f"the flush has failed: {problem!r}")
             finally:
                 os.close(descriptor)
         self.done = True

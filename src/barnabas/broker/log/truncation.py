@@ -98,6 +98,9 @@ class LogTruncation:
                         self._delete_later(path, now_ms + log.config.file_delete_delay_ms)
                 except KafkaStorageError as error:
                     failed[name] = error
+                except Exception as problem:
+                    log.doubt(problem)
+                    raise
         finally:
             for log in logs.values():
                 log.is_truncating = False

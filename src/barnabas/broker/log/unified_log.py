@@ -506,6 +506,13 @@ class UnifiedLog:
                 raise self.storage_failure(action, error, kind=CLEANING) from error
             raise self.fail(action, error) from error
 
+    def doubt(self, problem: Exception) -> None:
+        """Take the log out of service until it is opened anew: a fault of this program may have left it half changed.
+
+        What the files hold is recovered then, as after a crash.
+        """
+        self.health.go_offline("a change, by a fault of the broker,", problem, reopen=True)
+
     def mark_deleted(self) -> None:
         """Give all handles back and write nothing more, for the log's directory gets another owner."""
         self.local_log.close_files()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
+from barnabas.broker.faults import run_all
 from barnabas.broker.membership.node_to_controller_channel import ControllerRequest
 from barnabas.broker.metadata.partition_registration import PartitionRegistration
 from barnabas.protocol.messages.alter_partition_request import (
@@ -87,6 +89,14 @@ class AlterPartitions:
             # A stale broker epoch, or a controller that is not ready: the registration goes on beside this.
             self._queue()
             return
+        try:
+            self._tell(response, now)
+        finally:
+            self._queue()
+
+    def _tell(self, response: AlterPartitionResponse, now: Instant) -> None:
+        """Tell each partition what has become of its proposal."""
+        outcomes: list[Callable[[], None]] = []
         sent, self._sent = self._sent, {}
         for topic in response.topics:
             for found in topic.partitions:
@@ -94,7 +104,7 @@ class AlterPartitions:
                 if proposal is None:
                     continue
                 if found.error_code:
-                    proposal.done(found.error_code, now.now_ms)
+                    outcomes.append(partial(proposal.done, found.error_code, now.now_ms))
                 else:
                     accepted = PartitionRegistration(
                         (),
@@ -104,7 +114,6 @@ class AlterPartitions:
                         found.partition_epoch,
                         leader_recovery_state=found.leader_recovery_state,
                     )
-                    proposal.done(accepted, now.now_ms)
-        for proposal in sent.values():
-            proposal.done(errors.UnknownServerError.code, now.now_ms)
-        self._queue()
+                    outcomes.append(partial(proposal.done, accepted, now.now_ms))
+        unanswered = (partial(one.done, errors.UnknownServerError.code, now.now_ms) for one in sent.values())
+        run_all((*outcomes, *unanswered))

@@ -170,6 +170,7 @@ class ClusterMember:
             fetcher = ReplicaFetcher(self._me, logs, lambda: self.local_broker_epoch, settings, quota)
             self.open_to_broker(fetcher, LeaderRequests(fetcher, lambda: self.node(leader)), "fetcher")
             fetcher.on_ready = lambda: self._channels[fetcher].wake()
+            fetcher.on_fault = node.core.faults.tell
             return fetcher
 
         fetchers = ReplicaFetchers(make, config.get_int("num.replica.fetchers"))

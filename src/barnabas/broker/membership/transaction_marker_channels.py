@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.faults import run_all
 from barnabas.broker.membership.broker_queue import BrokerQueue
 from barnabas.protocol.messages.write_txn_markers_request import (
     WritableTxnMarker,
@@ -53,12 +55,16 @@ class BrokerMarkers(BrokerQueue["Marker", "MarkerAnswer"]):
         )
 
     def _answer(self, codes: dict[tuple[int, str, int], int]) -> None:
-        for marker, answer in self.take_answered():
-            code = codes.get((marker.producer_id, *marker.partition))
-            if code is None:
-                answer(errors.DisconnectError("the broker that leads the partition did not answer"))
-            else:
-                answer(errors.for_code(code) if code else None)
+        run_all(
+            partial(answer, _outcome(codes.get((marker.producer_id, *marker.partition))))
+            for marker, answer in self.take_answered()
+        )
+
+
+def _outcome(code: int | None) -> errors.KafkaError | None:
+    if code is None:
+        return errors.DisconnectError("the broker that leads the partition did not answer")
+    return errors.for_code(code) if code else None
 
 
 def _grouped(markers: list[Marker]) -> list[WritableTxnMarker]:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.coordinator.coordinator_partition import partition_for
+from barnabas.broker.faults import run_all
 from barnabas.broker.membership.broker_queue import BrokerQueue
 from barnabas.broker.metadata.cluster_metadata import TRANSACTION_STATE_TOPIC
 from barnabas.broker.transactions.verification import Question, VerificationNeededError
@@ -73,9 +75,11 @@ class BrokerVerifications(BrokerQueue[Question, Told]):
         self._tell(found, response.error_code or errors.CoordinatorNotAvailableError.code)
 
     def _tell(self, found: dict[str, Codes], otherwise: int) -> None:
-        for question, tell in self.take_answered():
+        def tell_one(question: Question, tell: Told) -> None:
             codes = found.get(question.transactional_id, {})
             tell({name: codes.get(name, otherwise) for name in question.partitions})
+
+        run_all(partial(tell_one, *asked) for asked in self.take_answered())
 
 
 def _transaction(question: Question) -> AddPartitionsToTxnTransaction:

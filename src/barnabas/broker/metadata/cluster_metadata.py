@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
+from barnabas.broker.faults import run_all
 from barnabas.broker.metadata.metadata_store import Changes, MetadataStore, Operation, Value
 from barnabas.broker.storage_threads import InlineStorage, Storage
 from barnabas.errors import KafkaError, KafkaStorageError
@@ -307,16 +309,27 @@ class ClusterMetadata:
 
         def finish() -> None:
             self._is_committing = False
-            for changes in written:
-                self._store.publish(changes)
             problem = problems[0] if problems else None
-            self._note_outcome(problem)
-            done(problem)
-            while self._queue and not self._is_committing:
-                self._queue.popleft()()
+            run_all(
+                (
+                    *(partial(self._store.publish, changes) for changes in written),
+                    partial(self._note_outcome, problem),
+                    partial(done, problem),
+                    self._begin_next,
+                )
+            )
 
         self._is_committing = True
         self._storage.submit(work, finish)
+
+    def _begin_next(self) -> None:
+        """Begin the changes that have waited, one at a time; one that cannot be begun does not hold the others up."""
+
+        def waiting() -> Iterator[Callable[[], None]]:
+            while self._queue and not self._is_committing:
+                yield self._queue.popleft()
+
+        run_all(waiting())
 
     def _note_outcome(self, problem: KafkaStorageError | None) -> None:
         was_failing, self._is_failing = self._is_failing, problem is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.broker.network.request_buffer import RequestBuffer
 from barnabas.errors import InvalidRequestError
@@ -46,6 +46,9 @@ class Channel(Protocol):
 
     def refuse(self, connection: ClientConnection, reason: str, kind: str = "") -> None:
         """End a connection, for a reason that the operator should know."""
+
+    def failed(self, connection: ClientConnection, what: str, problem: Exception) -> None:
+        """End a connection for a fault of the broker."""
 
 
 class ClientConnection:
@@ -217,22 +220,48 @@ class ClientConnection:
         self._muted -= 1
         self.go_on()
 
-    def park(self, operation: DelayedOperation, answer: Callable[[Message], None]) -> None:
-        """Look at no further request until an operation is answered; `answer` gets the message then."""
+    def park(
+        self, operation: DelayedOperation, answer: Callable[[Message], None], fail: Callable[[Exception], None]
+    ) -> None:
+        """Look at no further request until an operation is answered; `answer` gets the message then, or `fail` a fault.
+
+        What `answer` itself raises ends the connection: a part of the response may be out.
+        """
         self._parked = operation
 
         def respond(message: Message) -> None:
+            end(answer, message)
+
+        def give_up(problem: Exception) -> None:
+            end(fail, problem)
+
+        def end(tell: Callable[[Any], None], outcome: object) -> None:
             self._parked = None
             if self.closed:
                 return
-            answer(message)
+            try:
+                tell(outcome)
+            except Exception as problem:  # noqa: BLE001 - the caller is in the middle of others' work
+                self._channel.failed(self, "answering a request", problem)
             if not self._busy:
                 # Not here: the caller is in the middle of its own work, and the next request may ask it for more.
                 self._channel.resume(self)
 
-        self._channel.state.purgatory.park(operation, respond)
+        self._channel.state.purgatory.park(operation, respond, give_up)
+
+    def abort(self) -> None:
+        """Close the socket now; what was not written is lost."""
+        self.closed = True
+        self._output.clear()
+        self._transport.abort()
 
     def _work(self) -> None:
+        try:
+            self._work_on_input()
+        except Exception as problem:  # noqa: BLE001 - a fault in the work of one connection must not end that of others
+            self._channel.failed(self, "the work of a connection", problem)
+
+    def _work_on_input(self) -> None:
         buffer = self.buffer
         self._busy = True
         try:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING
 
+from barnabas.broker.faults import Faults
 from barnabas.broker.network.socket_server import read_clocks
+from barnabas.broker.operator_log import report
 from barnabas.network.bound_loop import BoundLoop
 from barnabas.network.connection_settings import ConnectionSettings
 from barnabas.network.loop_driver import LoopDriver
@@ -45,6 +48,7 @@ class NodeChannel:
         loop = BoundLoop()
         self._requester = requester
         self._on_answer = on_answer
+        self._faults = Faults(report, time.monotonic)
         self._security = security
         self._port = LoopPort(loop, Selector(channel_builder=security))
         self._client = NetworkClient(
@@ -117,7 +121,11 @@ class NodeChannel:
             self._lost(response.received_at)
             return
         self._has_news = True
-        self._requester.receive(response.message, read_clocks())
+        try:
+            self._requester.receive(response.message, read_clocks())
+        except Exception as problem:  # noqa: BLE001 - what it waits for is asked for again
+            self._faults.tell(f"taking in a {type(response.message).NAME}", problem)
+            self._lost(response.received_at)
 
     def _lost(self, now: float) -> None:
         self._has_news = True

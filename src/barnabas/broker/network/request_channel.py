@@ -7,6 +7,7 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING
 
+from barnabas.broker.faults import Faults, fault_text
 from barnabas.broker.instant import Instant
 from barnabas.broker.network.client_connection import ClientConnection
 from barnabas.broker.network.login_counts import LoginCounts, LoginOutcome
@@ -47,8 +48,9 @@ class RequestChannel:
         self.request_memory = RequestMemory(state.config.get_int("queued.max.request.bytes"))
         self.max_request_size = state.config.get_int("socket.request.max.bytes")
         self.report = warn
+        self.faults = Faults(lambda text: self.report(text), lambda: self.instant.now)
         self._refusals = RepeatedWarnings(warn)
-        self._muted: list[tuple[float, int, Callable[[], None]]] = []
+        self._muted: list[tuple[float, int, ClientConnection, Callable[[], None]]] = []
         self._mutings = 0
         self.resumed: list[ClientConnection] = []
         #: Called with the id of each connection that has ended.
@@ -109,7 +111,7 @@ class RequestChannel:
         """Work on the requests of connections that need not wait any more."""
         resumed, self.resumed = self.resumed, []
         for connection in resumed:
-            connection.go_on()
+            self._run(connection, connection.go_on)
 
     @property
     def muted(self) -> int:
@@ -119,12 +121,26 @@ class RequestChannel:
     def mute(self, connection: ClientConnection, seconds: float) -> None:
         """Work on no more requests of a connection for so long."""
         connection.mute()
-        self.call_later(seconds, connection.unmute)
+        self.call_later(seconds, connection, connection.unmute)
 
-    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call something after so long."""
+    def call_later(self, seconds: float, connection: ClientConnection, call: Callable[[], None]) -> None:
+        """Call something after so long; what it raises ends the connection for which it is called."""
         self._mutings += 1
-        heapq.heappush(self._muted, (self.instant.now + seconds, self._mutings, call))
+        heapq.heappush(self._muted, (self.instant.now + seconds, self._mutings, connection, call))
+
+    def _run(self, connection: ClientConnection, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception as problem:  # noqa: BLE001 - a fault in the work of one connection must not end that of others
+            self.failed(connection, "the deferred work of a connection", problem)
+
+    def failed(self, connection: ClientConnection, what: str, problem: Exception) -> None:
+        """End a connection for a fault of the broker in its work, which is reported."""
+        try:
+            self.refuse(connection, fault_text(what, problem), is_fault=True)
+        except Exception as another:  # noqa: BLE001 - nothing of it is left but its end
+            connection.abort()
+            self.faults.tell("ending a connection", another)
 
     def refuse(self, connection: ClientConnection, reason: str, kind: str = "", *, is_fault: bool = False) -> None:
         """End a connection, for a reason that the operator should know; of one kind, at most once a second.
@@ -139,7 +155,8 @@ class RequestChannel:
         """Unmute the connections whose time is over, and close those that are idle for too long."""
         now = self.instant.now
         while self._muted and self._muted[0][0] <= now:
-            heapq.heappop(self._muted)[-1]()
+            _, _, connection, call = heapq.heappop(self._muted)
+            self._run(connection, call)
         if self._next_idle_check <= now:
             self._close_idle(now)
 
@@ -148,7 +165,7 @@ class RequestChannel:
         return min(self._muted[0][0], self._next_idle_check) if self._muted else self._next_idle_check
 
     def _close_idle(self, now: float) -> None:
+        self._next_idle_check = now + self._max_idle / 4 if self.connections else inf
         for connection in list(self.connections.values()):
             if connection.is_idle and now - connection.last_used > self._max_idle:
-                connection.end()
-        self._next_idle_check = now + self._max_idle / 4 if self.connections else inf
+                self._run(connection, connection.end)

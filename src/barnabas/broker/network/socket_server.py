@@ -6,9 +6,11 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Protocol, cast
 
+from barnabas.broker.faults import run_all
 from barnabas.broker.instant import Instant
 from barnabas.broker.log.filesystem import FileRegion
 from barnabas.broker.network.connection_quotas import ConnectionQuotas, Refusal
@@ -37,6 +39,8 @@ _OTHER_DESCRIPTORS = 32
 _LOGIN_CHECKS = 1.0
 #: Of all connections that there may be, one in so many may be without a login.
 _PENDING_SHARE = 2
+#: How long a core rests whose turn has failed, in seconds.
+_REST_AFTER_FAULT = 1.0
 
 
 def read_clocks() -> Instant:
@@ -85,6 +89,8 @@ class SocketServer:
         self._settling = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = inf
+        #: After a fault, until when nothing is done; else minus infinity.
+        self._rests_until = -inf
 
     async def listen(self, name: str, listening: socket.socket) -> None:
         """Accept connections for the listener `name`."""
@@ -113,8 +119,10 @@ class SocketServer:
 
         def deliver() -> None:
             self.core.channel.instant = read_clocks()
-            storage.deliver()
-            self.after_work()
+            try:
+                storage.deliver()
+            finally:
+                self.after_work()
 
         def on_done() -> None:
             try:
@@ -150,13 +158,13 @@ class SocketServer:
 
     def settle_soon(self) -> None:
         """Settle at the end of this turn of the loop, so that what several connections bring makes one answer."""
-        if self.core.needs_settling and not self._settling:
+        if self.core.needs_settling and not self._settling and self._rests_until == -inf:
             self._settling = True
             self._loop.call_soon(self._settle)
 
     def keep_time(self) -> None:
         """Set the timer for the core's next deadline, unless it goes off before that anyway."""
-        deadline = self.core.next_deadline()
+        deadline = max(self.core.next_deadline(), self._rests_until)
         if deadline < self._timer_at:
             if self._timer is not None:
                 self._timer.cancel()
@@ -200,11 +208,16 @@ class SocketServer:
             self._loop.call_later(_LOGIN_CHECKS, self._check_logins)
 
     def _check_logins(self) -> None:
-        for late in self._pending.expired(time.monotonic()):
-            cast("_ConnectionProtocol", late).give_up("it has not authenticated in time")
-        self._checks_logins = len(self._pending) > 0
-        if self._checks_logins:
-            self._loop.call_later(_LOGIN_CHECKS, self._check_logins)
+        self._checks_logins = False
+        late = self._pending.expired(time.monotonic())
+        try:
+            run_all(
+                partial(cast("_ConnectionProtocol", one).give_up, "it has not authenticated in time") for one in late
+            )
+        finally:
+            if len(self._pending) > 0:
+                self._checks_logins = True
+                self._loop.call_later(_LOGIN_CHECKS, self._check_logins)
 
     def dismiss(self, protocol: _ConnectionProtocol, host: str) -> None:
         """Note that an admitted connection is over."""
@@ -214,13 +227,21 @@ class SocketServer:
 
     def _settle(self) -> None:
         self._settling = False
-        self.core.settle(read_clocks())
-        self.after_work()
+        self._run(self.core.settle)
 
     def _tick(self) -> None:
         self._timer = None
         self._timer_at = inf
-        self.core.tick(read_clocks())
+        self._rests_until = -inf
+        self._run(self.core.tick)
+
+    def _run(self, turn: Callable[[Instant], None]) -> None:
+        """Let the core do what is due. Its timer goes on if it raises: after a fault with the next second."""
+        try:
+            turn(read_clocks())
+        except Exception as problem:  # noqa: BLE001 - the requests of all connections wait for the next turn
+            self._rests_until = time.monotonic() + _REST_AFTER_FAULT
+            self.core.channel.faults.tell("a turn of the broker", problem)
         self.after_work()
 
 
@@ -285,9 +306,12 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
             if connection.closed:
                 return
             self._server.core.channel.instant = read_clocks()
-            if self._is_secured:
-                cast("TlsTransport", transport).let_go()
-            connection.unmute()
+            try:
+                if self._is_secured:
+                    cast("TlsTransport", transport).let_go()
+                connection.unmute()
+            except Exception as problem:  # noqa: BLE001 - else it would wait for ever
+                self._server.core.channel.failed(connection, "the end of a connection's pause", problem)
             self._server.after_work()
 
         self._server.call_later(seconds, go_on)
@@ -330,13 +354,15 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
         assert connection is not None
         server = self._server
         server.core.has_new_deadlines = False
-        connection.received(nbytes, read_clocks())
-        if not connection.wants_input and not connection.closed:
-            connection.reading_paused = True
-            self._transport.pause_reading()
-        server.settle_soon()
-        if server.core.has_new_deadlines:
-            server.keep_time()
+        try:
+            connection.received(nbytes, read_clocks())
+            if not connection.wants_input and not connection.closed:
+                connection.reading_paused = True
+                self._transport.pause_reading()
+        finally:
+            server.settle_soon()
+            if server.core.has_new_deadlines:
+                server.keep_time()
 
     def eof_received(self) -> bool:
         if self._connection is None:
@@ -356,10 +382,12 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._connection is not None:
-            self._server.core.channel.disconnected(self._connection)
-            self._connection = None
-            self._server.dismiss(self, self._host)
-            self._server.after_work()
+            connection, self._connection = self._connection, None
+            try:
+                self._server.core.channel.disconnected(connection)
+            finally:
+                self._server.dismiss(self, self._host)
+                self._server.after_work()
 
     def write(self, buffers: Buffers) -> None:
         """Send buffers: small neighbours together, large ones without a copy, regions of files without reading them."""

@@ -12,6 +12,7 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas import errors
+from barnabas.broker.faults import OnFault, raise_fault
 from barnabas.broker.log.leader_epoch_file_cache import UNDEFINED_EPOCH
 from barnabas.broker.replication.replica_fetch_session import ReplicaFetchSession
 from barnabas.protocol.messages.fetch_request import FetchPartition, FetchRequest
@@ -152,6 +153,8 @@ class ReplicaFetcher:
         """Partitions that are left alone until they are added again: fenced, or something is wrong with what came."""
         self.on_ready: Callable[[], None] = lambda: None
         """Called when the disk has done what a partition waited for, so that `next_request` may have more."""
+        self.on_fault: OnFault = raise_fault
+        """Gets what is raised by a fault of this program, and where."""
 
     # -- partitions --------------------------------------------------------------------------------------------------
 
@@ -345,14 +348,27 @@ class ReplicaFetcher:
             if state is None or state.is_out_of_range:
                 continue
             self._changed[name] = None
-            if data.error_code:
-                self._handle_error(name, state, data.error_code, now.now)
-            elif data.diverging_epoch.epoch >= 0:
-                cuts[name] = self._truncation_offset(name, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
-            else:
-                self._append(name, state, data, now)
+            try:
+                if data.error_code:
+                    self._handle_error(name, state, data.error_code, now.now)
+                elif data.diverging_epoch.epoch >= 0:
+                    diverging = data.diverging_epoch
+                    cuts[name] = self._truncation_offset(name, diverging.epoch, diverging.end_offset)
+                else:
+                    self._append(name, state, data, now)
+            except Exception as problem:  # noqa: BLE001 - a fault in one partition must not keep the others
+                self._failed(name, problem, now)
         if cuts:
             self._truncate(cuts, now)
+
+    def _failed(self, name: TopicPartition, problem: Exception, now: Instant) -> None:
+        """Fetch a partition again after a pause, from where its log ends: it may have taken what came."""
+        self.on_fault(f"copying {name}", problem)
+        state = self._states.get(name)
+        if state is not None:
+            logs = self._logs
+            state.fetch_offset, state.last_fetched_epoch = logs.log_end_offset(name), logs.latest_epoch(name)
+            self._put_off(name, state, now.now + self._settings.backoff)
 
     def _handle_error(self, name: TopicPartition, state: PartitionFetchState, code: int, now: float) -> None:
         if code == _OUT_OF_RANGE:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.log.follower_records import UnexpectedAppendOffsetError
 from barnabas.broker.log.leader_epoch_file_cache import UNDEFINED_EPOCH, EpochEntry
+from barnabas.errors import KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -53,7 +54,16 @@ class ReplicaLogs:
     def append(self, name: TopicPartition, data: PartitionData, leader_epoch: int, now_ms: int) -> None:
         """Append the records of a response, take over high watermark and log start. Raises `KafkaError`."""
         partition = self._partition(name)
-        log = partition.log
+        try:
+            self._append(partition, data, leader_epoch, now_ms)
+        except KafkaError:
+            raise
+        except Exception as problem:
+            partition.log.doubt(problem)
+            raise
+
+    def _append(self, partition: Partition, data: PartitionData, leader_epoch: int, now_ms: int) -> None:
+        log, name = partition.log, partition.log.topic_partition
         records = data.records or b""
         if len(records):
             before = log.log_end_offset

@@ -53,8 +53,8 @@ class LoginChannel(Protocol):
     def refuse(self, connection: ClientConnection, reason: str) -> None:
         """End a connection, for a reason that the operator should know."""
 
-    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call something after so long."""
+    def call_later(self, seconds: float, connection: ClientConnection, call: Callable[[], None]) -> None:
+        """Call something for a connection after so long."""
 
 
 class LoginState(Enum):
@@ -230,7 +230,7 @@ class SaslServerAuthenticator:
 
         if self._sasl.failure_delay > 0:
             connection.mute()
-            self._channel.call_later(self._sasl.failure_delay, end)
+            self._channel.call_later(self._sasl.failure_delay, connection, end)
         else:
             end()
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas import errors
 from barnabas.broker.coordinator.coordinator_log import CoordinatorLog
 from barnabas.broker.coordinator.loader import FIRST_EPOCH, Loader
+from barnabas.broker.faults import OnFault
 from barnabas.broker.instant import Instant
 from barnabas.broker.transactions.end_transaction import DONE, may_end, may_end_and_bump
 from barnabas.broker.transactions.init_producer_id import Identity, check_identity, next_identity
@@ -65,6 +66,7 @@ class TransactionCoordinator:
         "_loader",
         "_marker_sender",
         "_next_producer_id",
+        "_now",
         "_settings",
         "_store",
         "_warn",
@@ -86,6 +88,8 @@ class TransactionCoordinator:
         self._next_producer_id = next_producer_id
         self._warn = warn
         self._abort_at = inf
+        #: When the last tick was, in monotonic seconds.
+        self._now = 0.0
         self._closed = False
 
     # --- driven by the broker
@@ -108,15 +112,17 @@ class TransactionCoordinator:
 
     def tick(self, at: Instant) -> None:
         """Do what is due: load, send markers, abort what has timed out, forget ids that have expired."""
+        self._now = at.now
         if self._loader.next_deadline() <= at.now:
             for partition in self._loader.step(_RECORDS_PER_TICK, at.now):
                 self._send_markers_of(partition)
             self._watch_timeouts(at)
         self._marker_sender.step(_MARKERS_PER_TICK, at)
         if self._abort_at <= at.now:
-            self._abort_at = inf
+            self._abort_at = at.now + self._settings.abort_interval_ms / 1000
             self._abort_timed_out(at)
-            self._watch_timeouts(at)
+            if not self._store.ongoing:
+                self._abort_at = inf
         if not self._loader.loading:
             self._expiration.sweep.step(_RECORDS_PER_TICK, at)
 
@@ -164,11 +170,32 @@ class TransactionCoordinator:
         decided = self._store.by_id[transactional_id]
 
         def committed(problem: errors.KafkaError | None) -> None:
+            if isinstance(problem, errors.UnknownServerError):
+                raise problem
             if problem is None and self._store.by_id.get(transactional_id) is decided:
                 epoch = self._loader.epoch(self._store.partition_of(transactional_id))
                 self._marker_sender.add(transactional_id, epoch)
 
-        self._store.after_commit(transactional_id, committed)
+        def tell(problem: errors.KafkaError | None) -> None:
+            try:
+                committed(problem)
+            except Exception as fault:  # noqa: BLE001 - who tells it does so for others, too
+                self._failed("a decided transaction", transactional_id, fault, self._now)
+
+        self._store.after_commit(transactional_id, tell)
+
+    def _failed(self, what: str, transactional_id: str, problem: Exception, now: float) -> None:
+        """Read an id's partition anew after a fault, which may have left its transaction half changed."""
+        self._loader.on_fault(what, problem)
+        self._loader.reload_after_fault(self._store.partition_of(transactional_id), now)
+
+    def recover(self, partition: int, now: float) -> None:
+        """Read a partition anew after a fault in a request that changes one of its transactions."""
+        self._loader.reload_after_fault(partition, now)
+
+    def notify_faults(self, on_fault: OnFault) -> None:
+        """Have `on_fault` called with what is raised by faults of this program, and where."""
+        self._loader.on_fault = self._marker_sender.on_fault = on_fault
 
     @property
     def loading(self) -> bool:
@@ -363,3 +390,5 @@ class TransactionCoordinator:
                 self._abort(self._store.by_id[transactional_id], at)
             except errors.KafkaError as error:
                 self._warn(f"The transaction of {transactional_id!r} has timed out and cannot be aborted yet: {error}")
+            except Exception as problem:  # noqa: BLE001 - the others have timed out all the same
+                self._failed("aborting a transaction", transactional_id, problem, at.now)

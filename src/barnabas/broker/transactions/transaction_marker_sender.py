@@ -19,6 +19,7 @@ from math import inf
 
 from barnabas import errors
 from barnabas.broker.coordinator.timers import TimerQueue
+from barnabas.broker.faults import OnFault, fault_text
 from barnabas.broker.instant import Instant
 from barnabas.broker.transactions.marker import Marker, MarkerWriter
 from barnabas.broker.transactions.transaction_metadata import TopicIndex, TransactionMetadata
@@ -54,7 +55,7 @@ class _Decided:
 class TransactionMarkerSender:
     """The transactions that are decided and not complete, in the order of their decisions."""
 
-    __slots__ = ("_decided", "_queue", "_retries", "_store", "_warn", "_writer")
+    __slots__ = ("_decided", "_queue", "_retries", "_stepped_at", "_store", "_warn", "_writer", "on_fault")
 
     def __init__(self, store: TransactionStateManager, writer: MarkerWriter, warn: Callable[[str], None]):
         self._store = store
@@ -63,6 +64,9 @@ class TransactionMarkerSender:
         self._decided: dict[str, _Decided] = {}
         self._queue: deque[_Decided] = deque()
         self._retries = TimerQueue()
+        self._stepped_at = 0.0
+        #: Gets what is raised by a fault of this program, and where.
+        self.on_fault: OnFault = lambda what, problem: warn(fault_text(what, problem))
 
     def __len__(self) -> int:
         return len(self._decided)
@@ -88,17 +92,35 @@ class TransactionMarkerSender:
 
     def step(self, budget: int, at: Instant) -> None:
         """Send up to `budget` markers, and take over what was answered."""
+        self._stepped_at = at.now
         while (retry := self._retries.pop_due(at.now)) is not None:
-            retry(at)
+            retry[1](at)
         while self._queue and budget > 0:
             decided = self._queue.popleft()
-            if self._is_current(decided):
-                budget -= max(self._send(decided, budget, at), 1)
-            if self._is_current(decided):
-                self._conclude(decided, at)
             decided.queued = False
+            try:
+                if self._is_current(decided):
+                    budget -= max(self._send(decided, budget, at), 1)
+                if self._is_current(decided):
+                    self._conclude(decided, at)
+            except Exception as problem:  # noqa: BLE001 - a fault in one transaction must not end the others
+                self._failed(decided, problem)
             if decided.unsent and self._is_current(decided):
                 self._look_at(decided)
+
+    def _failed(self, decided: _Decided, problem: Exception) -> None:
+        """Begin the transaction's markers anew after a pause: it is not known which of them are on their way."""
+        self.on_fault("the markers of a transaction", problem)
+        metadata = self._store.by_id.get(decided.id)
+        if metadata is None or not self._is_current(decided):
+            return
+        decided.unsent.clear()
+        decided.in_flight.clear()
+        decided.answered.clear()
+        decided.failed = sorted(metadata.partitions, reverse=True)
+        decided.problem = None
+        self._retries.schedule(decided.id, self._stepped_at + decided.backoff, partial(self._retry, decided))
+        decided.backoff = min(2 * decided.backoff, _RETRY_BACKOFF_MAX)
 
     def _is_current(self, decided: _Decided) -> bool:
         return self._decided.get(decided.id) is decided
@@ -124,9 +146,15 @@ class TransactionMarkerSender:
                 decided.coordinator_epoch,
                 metadata.client_transaction_version,
             )
-            self._writer.write(marker, at, partial(self._answered, decided, partition))
+            self._writer.write(marker, at, partial(self._take_answer, decided, partition))
             sent += 1
         return sent
+
+    def _take_answer(self, decided: _Decided, partition: TopicIndex, error: errors.KafkaError | None) -> None:
+        try:
+            self._answered(decided, partition, error)
+        except Exception as problem:  # noqa: BLE001 - who answers does so for others, too
+            self._failed(decided, problem)
 
     def _answered(self, decided: _Decided, partition: TopicIndex, error: errors.KafkaError | None) -> None:
         if partition not in decided.in_flight:

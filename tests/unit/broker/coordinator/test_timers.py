@@ -12,8 +12,8 @@ from barnabas.broker.instant import Instant
 
 
 def fire_due(timers: TimerQueue, now: float) -> None:
-    while (action := timers.pop_due(now)) is not None:
-        action(Instant(now, 0))
+    while (due := timers.pop_due(now)) is not None:
+        due[1](Instant(now, 0))
 
 
 def test_timers_go_off_in_the_order_of_their_deadlines() -> None:

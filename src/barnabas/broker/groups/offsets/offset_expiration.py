@@ -7,6 +7,7 @@ from functools import partial
 
 from barnabas.broker.coordinator.draft import Draft
 from barnabas.broker.coordinator.expiry_sweep import Sweep
+from barnabas.broker.faults import run_all
 from barnabas.broker.groups.classic_group import EMPTY, STABLE, ClassicGroup
 from barnabas.broker.groups.group import Group
 from barnabas.broker.groups.group_coordinator_config import GroupSettings
@@ -43,14 +44,16 @@ class OffsetExpiration:
         self.sweep = Sweep(settings.offsets_retention_check_interval_ms, lambda: store.groups, self._visit)
 
     def _visit(self, group_ids: Sequence[str], at: Instant) -> None:
-        for group_id in group_ids:
-            group = self._store.groups.get(group_id)
-            if group is None:
-                continue
-            try:
-                self._clean(group, at)
-            except KafkaError as error:
-                self._warn(f"Offsets of group {group_id} could not be expired, the next sweep will: {error}")
+        run_all(partial(self._visit_group, group_id, at) for group_id in group_ids)
+
+    def _visit_group(self, group_id: str, at: Instant) -> None:
+        group = self._store.groups.get(group_id)
+        if group is None:
+            return
+        try:
+            self._clean(group, at)
+        except KafkaError as error:
+            self._warn(f"Offsets of group {group_id} could not be expired, the next sweep will: {error}")
 
     def _clean(self, group: Group, at: Instant) -> None:
         group_id = group.group_id
