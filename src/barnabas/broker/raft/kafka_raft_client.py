@@ -389,7 +389,7 @@ class KafkaRaftClient:
         if connections.is_backing_off(leader.id, now):
             return min(self._fetch_from_any(now), connections.ready_at(leader.id))
         if connections.has_in_flight(now):
-            return min(connections.bootstrap_ready_at(now), state.fetch_deadline)
+            return min(connections.ready_at_any(connections.bootstrap, now), state.fetch_deadline)
         request = self._joining_request(state, now) or self._fetcher.request
         return min(self._ask_leader(state, request, now), state.fetch_deadline)
 
@@ -407,8 +407,10 @@ class KafkaRaftClient:
         return lambda: messages.make_add_voter_request(config)
 
     def _fetch_from_any(self, now: float) -> float:
+        """Ask any node that may know the leader: the bootstrap servers may be none of the quorum's any more."""
         connections = self.replica.connections
-        node = connections.find_ready_bootstrap(now)
+        nodes = [*connections.bootstrap, *self.replica.other_voters()]
+        node = connections.find_ready(nodes, now)
         if node is None:
-            return connections.bootstrap_ready_at(now)
+            return connections.ready_at_any(nodes, now)
         return self.replica.send(node, self._fetcher.fetch_request, now)

@@ -139,6 +139,12 @@ class Replica:
                 wake = min(wake, self.send(address, lambda voter=voter: message(voter), now))  # type: ignore[misc]
         return wake
 
+    def other_voters(self) -> list[Node]:
+        """Return where the other voters are reached, as far as this replica's log says."""
+        voters, name = self.partition_state.last_voter_set, self.config.listener_name
+        found = (voters.address(id, name) for id in voters.ids if id != self.config.node_id)
+        return [node for node in found if node is not None]
+
     # -- what is -----------------------------------------------------------------------------------------------------
 
     @property

@@ -68,15 +68,15 @@ class RequestManager:
             for connection in self._connections.values()
         )
 
-    def find_ready_bootstrap(self, now: float) -> Node | None:
-        """Return a bootstrap server to ask, any of those that may be; None while one is asked already."""
+    def find_ready(self, nodes: Sequence[Node], now: float) -> Node | None:
+        """Return a node to ask, any of those that may be; None while one is asked already."""
         if self.has_in_flight(now):
             return None
-        ready = [node for node in self.bootstrap if self.is_ready(node.id, now)]
+        ready = [node for node in nodes if self.is_ready(node.id, now)]
         return self._random.choice(ready) if ready else None
 
-    def bootstrap_ready_at(self, now: float) -> float:
-        """Return when to look for a bootstrap server again."""
+    def ready_at_any(self, nodes: Sequence[Node], now: float) -> float:
+        """Return when to look again for one of the nodes that may be asked."""
         in_flight = [
             found.timeout_at
             for found in self._connections.values()
@@ -84,7 +84,7 @@ class RequestManager:
         ]
         if in_flight:
             return min(in_flight)
-        return min((self.ready_at(node.id) for node in self.bootstrap), default=inf)
+        return min((self.ready_at(node.id) for node in nodes), default=inf)
 
     def sent(self, node_id: int, correlation_id: int, now: float) -> None:
         """Take note of a request."""

@@ -250,6 +250,24 @@ def test_an_observer_finds_the_leader_again_that_is_no_bootstrap_server() -> Non
     assert observer.log.end_offset == cluster.committed_end
 
 
+def test_an_observer_asks_the_voters_that_it_knows_where_no_bootstrap_server_is_of_the_quorum_any_more() -> None:
+    """Two observers, each the other's only bootstrap server; the leader that they knew is gone, and another leads."""
+    cluster, leader = _elected(voters=3, nodes=5, directories=True)
+    cluster.append([b"a"])
+    cluster.run(5.0)
+    observers = [cluster.members[one] for one in (3, 4)]
+    for member, other in zip(observers, (4, 3), strict=True):
+        member.stop(power_loss=False)
+        member.config = replace(member.config, bootstrap=(Node(-2, f"n{other}", 9093),))
+    leader.stop(power_loss=False)
+    cluster.run(10.0)
+    for member in observers:
+        member.start()
+    cluster.append([b"b"])
+    cluster.run(20.0)
+    assert [member.log.end_offset for member in observers] == [cluster.committed_end] * 2
+
+
 def test_voters_of_a_history_that_is_lost_go_with_it_when_a_snapshot_is_loaded() -> None:
     """The log was longer than the snapshot that takes its place, so its end says nothing of what was read."""
     cluster, leader = _elected(voters=3, nodes=4, directories=True)
