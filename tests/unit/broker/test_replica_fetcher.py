@@ -135,6 +135,20 @@ def test_the_log_start_follows_the_leaders() -> None:
     assert bench.log.log_start_offset == 2
 
 
+def test_a_log_start_that_was_taken_over_outlives_the_broker_with_the_next_step() -> None:
+    """The leader tells who asks for the deletion that it is done here, too."""
+    bench = Bench(3, 3)
+    bench.request()
+    bench.fetched(high_watermark=2, log_start_offset=1)
+
+    bench.manager.step(100, NOW)
+
+    again = LogManager("/data", bench.manager.filesystem)
+    bench.manager.log_directory.release()
+    again.start(now_ms=NOW)
+    assert again.checkpoints.log_start_offsets[NAME] == 1
+
+
 def test_an_answer_without_records_leaves_the_last_epoch_as_it_was() -> None:
     """KAFKA-15510: the leader would not see that the follower diverges."""
     bench = Bench(3, 3)

@@ -81,6 +81,8 @@ class ReplicaLogs:
         partition.follow_high_watermark(data.high_watermark)
         if log.log_start_offset < data.log_start_offset <= log.high_watermark:
             log.increment_log_start_offset(data.log_start_offset, "the leader's starts there")
+            # The leader will take it for deleted here, and a restarted broker knows the start from its checkpoint only.
+            self._logs.checkpoint_soon()
 
     def flush(self, name: TopicPartition, now_ms: int, done: Callable[[], None]) -> bool:
         """Begin to flush the log if `flush.messages` asks for it; whether that is so. Raises `KafkaError`.
