@@ -52,10 +52,19 @@ class LogCreation:
         return LogToPrepare(name, self.path(name), topic_id, make_segment)
 
     def load(
-        self, directory: str, name: TopicPartition, config: LogConfig, high_watermark: int | None, now_ms: int = 0
+        self,
+        directory: str,
+        name: TopicPartition,
+        config: LogConfig,
+        high_watermark: int | None,
+        now_ms: int = 0,
+        topic_id: bytes | None = None,
     ) -> UnifiedLog:
-        """Return the log in a directory, empty where nothing lies there. Raises `OSError`."""
-        checkpoints = LogCheckpoints(clean=True, high_watermark=high_watermark)
+        """Return the log in a directory, empty where nothing lies there. Raises `OSError`.
+
+        Its topic id is read there, unless `topic_id` says it.
+        """
+        checkpoints = LogCheckpoints(clean=True, high_watermark=high_watermark, topic_id=topic_id)
         expiration_ms = self._settings.producer_expiration_ms
         return LogLoader(self._filesystem, directory, name, config, checkpoints, expiration_ms).load(now_ms)
 
@@ -72,7 +81,7 @@ class LogCreation:
             self._filesystem.make_directory(directory)
             if topic_id is not None and topic_id != made_for:
                 write_partition_metadata(self._filesystem, f"{directory}/{PARTITION_METADATA}", topic_id)
-            log = self.load(directory, name, config, self._checkpoints.high_watermark(name))
+            log = self.load(directory, name, config, self._checkpoints.high_watermark(name), topic_id=topic_id)
         except OSError as error:
             problem = KafkaStorageError(f"the log of {name} cannot be made in {directory}: {error}")
             if name not in self._unmade:

@@ -62,13 +62,14 @@ _INDEX_SUFFIXES = (INDEX_FILE_SUFFIX, TIME_INDEX_FILE_SUFFIX, TXN_INDEX_FILE_SUF
 class LogCheckpoints(NamedTuple):
     """How the last broker left a log: whether it was closed, and what the checkpoints say, 0 for nothing.
 
-    `high_watermark` is as for `UnifiedLog`.
+    `high_watermark` is as for `UnifiedLog`; `topic_id` is None where only `partition.metadata` tells it.
     """
 
     clean: bool
     recovery_point: int = 0
     log_start_offset: int = 0
     high_watermark: int | None = None
+    topic_id: bytes | None = None
 
 
 class LogLoader:
@@ -86,6 +87,7 @@ class LogLoader:
         "_producers",
         "_recovery_point",
         "_segments",
+        "_topic_id",
         "_topic_partition",
     )
 
@@ -102,7 +104,7 @@ class LogLoader:
         self._directory = directory
         self._topic_partition = topic_partition
         self._config = config
-        self._clean, self._recovery_point, self._log_start_offset, self._high_watermark = checkpoints
+        self._clean, self._recovery_point, self._log_start_offset, self._high_watermark, self._topic_id = checkpoints
         self._segments = LogSegments()
         self._files = {
             entry.name: entry.size for entry in filesystem.list_directory(directory) if not entry.is_directory
@@ -154,7 +156,7 @@ class LogLoader:
             log_start_offset=start,
             high_watermark=self._high_watermark,
         )
-        log.topic_id = self._read_topic_id()
+        log.topic_id = self._topic_id or self._read_topic_id()
         return log
 
     def abandon(self) -> None:

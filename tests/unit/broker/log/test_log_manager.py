@@ -99,6 +99,21 @@ def test_logs_open_with_their_topics_settings_and_ids(disk: MemoryFileSystem) ->
     assert (log.config.segment_bytes, log.config.retention_ms, log.topic_id) == (6000, 5, b"\x07" * 16)
 
 
+def test_a_new_logs_topic_id_is_not_read_again_that_was_just_written(disk: MemoryFileSystem) -> None:
+    manager = started(disk)
+    asked: list[str] = []
+
+    def note(operation: str, path: str) -> None:
+        asked.append(f"{operation} {path}")
+
+    disk.fail = note
+    log = manager.create_log(NAME, bytes(range(16)))
+
+    assert log.topic_id == bytes(range(16))
+    assert [entry for entry in asked if "partition.metadata" in entry and entry.startswith("read")] == []
+    assert [entry for entry in asked if "partition.metadata" in entry]
+
+
 def test_a_clean_shutdown_is_said_once(disk: MemoryFileSystem) -> None:
     manager = started(disk)
     assert not manager.had_clean_shutdown
