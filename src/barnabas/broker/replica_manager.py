@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from barnabas.broker.purgatory import Purgatory
     from barnabas.broker.replication.partition_state import AlterPartitionManager, Brokers, PendingPartitionChange
     from barnabas.broker.replication.replica import FollowerFetch
+    from barnabas.broker.replication.replica_fetcher import ReplicaFetcher
     from barnabas.broker.replication.replica_fetcher_manager import ReplicaFetchers
     from barnabas.broker.replication.replication_quota import ReplicationQuota
     from barnabas.protocol.buffer import Buffer
@@ -286,6 +287,11 @@ class ReplicaManager:
     def fetcher_lags(self) -> dict[TopicPartition, int]:
         """Return how many records this broker lacks of each partition that it follows, as far as is known."""
         return {} if self._cluster is None else self._cluster.fetchers.lags()
+
+    @property
+    def fetchers(self) -> Mapping[tuple[int, int], ReplicaFetcher]:
+        """What copies partitions from others, by leader and number."""
+        return {} if self._cluster is None else self._cluster.fetchers.by_leader
 
     def _propose(self, partition: Partition, proposal: PendingPartitionChange) -> None:
         cluster = self._cluster

@@ -39,11 +39,13 @@ class ReplicaMetrics:
         yield CounterMetricFamily(f"{_MANAGER}failedisrupdates", "Changes of ISRs that were refused", changes.failed)
         yield from self._bytes(led)
         yield from self._lags()
+        yield from self._fetchers()
+        yield from _of_partitions(led)
 
     def _bytes(self, led: list[Partition]) -> Iterator[Metric]:
         partitions = self._manager.partitions()
         reassigned = [partition for partition in led if _is_reassigning(partition)]
-        sums = (
+        sums: tuple[tuple[str, str, int], ...] = (
             ("replicationbytesin", "Bytes fetched from leaders", sum(one.bytes_followed for one in partitions)),
             ("replicationbytesout", "Bytes fetched by followers", sum(one.bytes_to_followers for one in partitions)),
             (
@@ -52,6 +54,8 @@ class ReplicaMetrics:
                 sum(one.bytes_to_followers for one in reassigned),
             ),
         )
+        coming = sum(one.bytes_followed for one in partitions if _is_reassigning(one))
+        sums += (("reassignmentbytesin", "Bytes fetched of partitions that are reassigned now", coming),)
         for name, what, value in sums:
             yield CounterMetricFamily(_TOPICS + name, what, value)
 
@@ -69,6 +73,32 @@ class ReplicaMetrics:
         )
         for name in sorted(lags):
             family.add_metric((name.topic, str(name.partition)), lags[name])
+        yield family
+
+    def _fetchers(self) -> Iterator[Metric]:
+        fetchers = self._manager.fetchers
+        yield GaugeMetricFamily(
+            "kafka_server_replicafetchermanager_failedpartitionscount",
+            "Partitions that are not fetched any more, for their records cannot be taken, or another epoch has begun",
+            sum(len(fetcher.failed) for fetcher in fetchers.values()),
+        )
+        labels = ("clientid", "broker")
+        requests = CounterMetricFamily("kafka_server_fetcherstats_requests", "Requests to a leader", labels=labels)
+        received = CounterMetricFamily("kafka_server_fetcherstats_bytes", "Bytes of records from it", labels=labels)
+        for (leader, number), fetcher in sorted(fetchers.items()):
+            values = (f"ReplicaFetcherThread-{number}-{leader}", str(leader))
+            requests.add_metric(values, fetcher.requests)
+            received.add_metric(values, fetcher.bytes_in)
+        yield requests
+        yield received
+
+
+def _of_partitions(led: list[Partition]) -> Iterator[Metric]:
+    """Return what Kafka tells of each partition where it leads (`kafka.cluster:type=Partition`)."""
+    for name, what, value in _OF_PARTITIONS:
+        family = GaugeMetricFamily(f"kafka_cluster_partition_{name}", what, labels=("topic", "partition"))
+        for partition in led:
+            family.add_metric((partition.topic, str(partition.index)), value(partition))
         yield family
 
 
@@ -99,3 +129,20 @@ def _is_at_min(partition: Partition) -> bool:
 
 def _is_reassigning(partition: Partition) -> bool:
     return partition.is_reassigning
+
+
+def _replicas(partition: Partition) -> int:
+    return 1 if partition.in_sync is None else len(partition.in_sync.replicas) + 1
+
+
+def _in_sync(partition: Partition) -> int:
+    return 1 if partition.in_sync is None else len(partition.in_sync.state.isr)
+
+
+_OF_PARTITIONS: tuple[tuple[str, str, Callable[[Partition], int]], ...] = (
+    ("replicascount", "Replicas of a partition that is led here", _replicas),
+    ("insyncreplicascount", "Those of them that are in sync", _in_sync),
+    ("underreplicated", "1 where a replica is not in sync", _is_under),
+    ("underminisr", "1 where acks=all is refused", _is_under_min),
+    ("atminisr", "1 where no replica may be lost", _is_at_min),
+)

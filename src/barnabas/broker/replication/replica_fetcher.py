@@ -149,6 +149,8 @@ class ReplicaFetcher:
         self._lost: dict[TopicPartition, None] = {}
         self._turn: OrderedDict[TopicPartition, None] = OrderedDict()
         self._request: Message | None = None
+        #: How many requests were sent, and how many bytes of records came.
+        self.requests = self.bytes_in = 0
         self.failed: dict[TopicPartition, Exception | None] = {}
         """Partitions that are left alone until they are added again: fenced, or something is wrong with what came."""
         self.on_ready: Callable[[], None] = lambda: None
@@ -216,6 +218,7 @@ class ReplicaFetcher:
             self._hold_back(self._quota, now)
         lost = {name: self._states[name] for name in self._lost if name not in self._delayed}
         self._request = self._list_offsets(lost) if lost else self._fetch(now)
+        self.requests += self._request is not None
         return self._request
 
     def _hold_back(self, quota: ReplicationQuota, now: float) -> None:
@@ -397,6 +400,7 @@ class ReplicaFetcher:
         except errors.KafkaError as problem:
             self._fail(name, problem)
             return
+        self.bytes_in += len(data.records or b"")
         quota = self._quota
         if quota is not None and quota.limit is not None and not state.is_in_sync and quota.is_throttled(*name):
             quota.record(len(data.records or b""), now.now)

@@ -39,6 +39,17 @@ def test_partitions_are_counted_by_how_many_of_their_replicas_are_in_sync() -> N
     assert found[f"{MANAGER}underminisrpartitioncount"] == 1
     assert found[f"{MANAGER}atminisrpartitioncount"] == 2  # 1 has one of one, 3 two of two
     assert found[f"{MANAGER}reassigningpartitions"] == 1
+    of = {
+        name: [int(found[f"kafka_cluster_partition_{name},t,{index}"]) for index in range(5)]
+        for name in ("replicascount", "insyncreplicascount", "underreplicated", "underminisr", "atminisr")
+    }
+    assert of == {
+        "replicascount": [2, 2, 2, 2, 2],
+        "insyncreplicascount": [1, 1, 2, 2, 2],
+        "underreplicated": [1, 1, 0, 0, 0],
+        "underminisr": [1, 0, 0, 0, 0],
+        "atminisr": [0, 1, 0, 1, 0],
+    }
 
 
 def test_changes_of_isrs_are_counted_by_what_the_controller_said() -> None:
@@ -85,6 +96,20 @@ def test_a_follower_tells_how_far_it_is_behind() -> None:
     assert found["kafka_server_fetcherlagmetrics_consumerlag,t,1"] == 2
     pair.settle()
     assert samples(pair.follower.manager)["kafka_server_replicafetchermanager_maxlag"] == 0
+
+
+def test_a_follower_tells_of_each_fetcher_and_of_what_it_has_given_up() -> None:
+    pair = ReplicatedPair(2)
+    pair.produce(1)
+    size = pair.leader.manager.partition("t", 1).appended
+    pair.settle()
+    found = samples(pair.follower.manager)
+    whose = f"ReplicaFetcherThread-0-{LEADER},{LEADER}"
+    assert found[f"kafka_server_fetcherstats_requests_total,{whose}"] >= 2
+    assert found[f"kafka_server_fetcherstats_bytes_total,{whose}"] == size
+    assert found["kafka_server_replicafetchermanager_failedpartitionscount"] == 0
+    pair.fetcher._fail(next(iter(pair.fetcher._states)), errors.CorruptRecordError("no"))
+    assert samples(pair.follower.manager)["kafka_server_replicafetchermanager_failedpartitionscount"] == 1
 
 
 def test_a_member_tells_of_its_own_replicas_and_leaves_the_cluster_to_the_controllers() -> None:
