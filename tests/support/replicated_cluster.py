@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 from barnabas import errors
 from barnabas.broker.instant import Instant
-from barnabas.broker.log.memory_filesystem import MemoryFileSystem
+from barnabas.broker.log.memory_filesystem import MemoryFileSystem, ProcessDiedError
 from barnabas.broker.metadata.cluster_metadata import TopicMetadata
 from barnabas.broker.metadata.memory_store import MemoryStore
 from barnabas.broker.metadata.partition_registration import PartitionRegistration
@@ -172,7 +172,10 @@ class Node:
             self.held.append(lambda: self.do(work, life))
         else:
             self.broker.now = self.world.now
-            work()
+            try:
+                work()
+            except ProcessDiedError:
+                self.cluster._stop(self, "kill", 1.0)
 
     def resume(self) -> None:
         self.paused = False

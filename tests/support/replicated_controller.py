@@ -102,7 +102,8 @@ class Controller:
         for member, epoch in proposed.isr:
             if member not in self.epochs or epoch not in (-1, self.epochs[member]):
                 return errors.IneligibleReplicaError.code
-        self._change(found._replace(isr=tuple(member for member, _ in proposed.isr)))
+        isr, recovery = tuple(member for member, _ in proposed.isr), proposed.leader_recovery_state
+        self._change(found._replace(isr=isr, leader_recovery_state=recovery))
         answer = self.registration
         self._complete_reassignment()
         self.publish()
