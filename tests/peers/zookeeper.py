@@ -19,6 +19,7 @@ from typing import Any, Self
 from tests.peers.apache_kafka import ApacheKafka, free_port
 from tests.peers.maven import Jars
 from tests.peers.mixed_cluster import BarnabasBroker
+from tests.peers.secure_kafka import Certificates
 
 VERSION = "3.9.1"
 #: ZooKeeper 3.8 comes along. kafka-tools-api is left out: Maven Central does not have it.
@@ -73,15 +74,19 @@ def class_path() -> str:
 class ZooKeeper:
     """One server, with its data in a temporary directory; a context manager. Ticks of 0.2 s allow sessions of 0.4 s."""
 
-    def __init__(self) -> None:
+    def __init__(self, certificates: Certificates | None = None, users: Mapping[str, str] | None = None) -> None:
+        """With `certificates` there is a port for TLS, with `users` (name: password) clients may log in by SASL."""
         self.port = free_port()
+        self.secure_port = free_port() if certificates is not None else 0
+        self._certificates = certificates
+        self._users = users or {}
         self.folder = Path(tempfile.mkdtemp(prefix="zookeeper-"))
         self.servers = f"127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
         """Run, and return when the port answers."""
-        settings = {
+        settings: dict[str, object] = {
             "dataDir": self.folder / "data",
             "clientPort": self.port,
             "tickTime": 200,
@@ -89,10 +94,28 @@ class ZooKeeper:
             "admin.enableServer": "false",
             "maxSessionTimeout": 60000,
         }
+
+        if self._certificates is not None:
+            settings |= {
+                "secureClientPort": self.secure_port,
+                "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+                "ssl.keyStore.location": self._certificates.broker,
+                "ssl.keyStore.type": "PEM",
+                "ssl.trustStore.location": self._certificates.authority,
+                "ssl.trustStore.type": "PEM",
+                "ssl.clientAuth": "none",
+            }
+        options = []
+        if self._users:
+            settings["authProvider.1"] = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
+            users = " ".join(f'user_{name}="{password}"' for name, password in self._users.items())
+            module = "org.apache.zookeeper.server.auth.DigestLoginModule"
+            (self.folder / "jaas.conf").write_text(f"Server {{ {module} required {users}; }};", encoding="utf-8")
+            options = [f"-Djava.security.auth.login.config={self.folder / 'jaas.conf'}"]
         lines = [f"{name}={value}\n" for name, value in settings.items()]
         (self.folder / "zoo.cfg").write_text("".join(lines), encoding="utf-8")
         main = "org.apache.zookeeper.server.ZooKeeperServerMain"
-        command = ["java", "-Xmx128m", "-cp", class_path(), main, str(self.folder / "zoo.cfg")]
+        command = ["java", "-Xmx128m", *options, "-cp", class_path(), main, str(self.folder / "zoo.cfg")]
         with (self.folder / "zookeeper.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         deadline = time.monotonic() + 60

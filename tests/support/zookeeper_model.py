@@ -189,6 +189,8 @@ def _split(path: str) -> tuple[str, str]:
 class ModelSession:
     """Implements `ZooKeeperSession`."""
 
+    problem = ""
+
     def __init__(self, server: ModelZooKeeper) -> None:
         self.server = server
         self.id = 0

@@ -89,6 +89,11 @@ SUPPORTED: dict[str, frozenset[str]] = {
         """
         advertised.listeners allow.everyone.if.no.acl.found authorizer.class.name auto.create.topics.enable broker.id
         inter.broker.protocol.version zookeeper.connect zookeeper.connection.timeout.ms zookeeper.session.timeout.ms
+        zookeeper.clientCnxnSocket zookeeper.sasl.jaas.config zookeeper.set.acl zookeeper.ssl.cipher.suites
+        zookeeper.ssl.client.enable zookeeper.ssl.crl.enable zookeeper.ssl.enabled.protocols
+        zookeeper.ssl.endpoint.identification.algorithm zookeeper.ssl.keystore.location
+        zookeeper.ssl.keystore.password zookeeper.ssl.keystore.type zookeeper.ssl.ocsp.enable
+        zookeeper.ssl.truststore.location zookeeper.ssl.truststore.password zookeeper.ssl.truststore.type
         leader.imbalance.per.broker.percentage unclean.leader.election.enable
         broker.rack compression.gzip.level
         compression.lz4.level compression.type compression.zstd.level connection.failed.authentication.delay.ms
@@ -239,8 +244,6 @@ WHOLE_PREFIXES = ("listener.name.", "config.providers.", "zookeeper.")
 
 
 _ZOOKEEPER = "zookeeper."
-#: What secures the way to ZooKeeper, or changes what stands there: leaving it out would be another cluster.
-_OF_SECURE_ZOOKEEPER = ("zookeeper.set.acl", "zookeeper.ssl.client.enable")
 #: Settings of Kafka 3.9's brokers that Kafka 4 does not have: files for 3.9 hold them, and they changed nothing here.
 GONE_SINCE_KAFKA_4 = _names(
     """
@@ -269,8 +272,6 @@ def gone_since_kafka_4(section: str, name: str, value: Any) -> bool:
     """
     if section != "broker":
         return False
-    if name in _OF_SECURE_ZOOKEEPER and str(value).strip().lower() == "true":
-        raise ConfigError(f"{name} is not supported yet (ZooKeeper mode); remove it")
     if name in _REPLACED and str(value).strip().lower() != "false":
         raise ConfigError(f"{name} is not supported: {_REPLACED[name]}")
     return name in GONE_SINCE_KAFKA_4 or name in _REPLACED or name.startswith(_ZOOKEEPER)

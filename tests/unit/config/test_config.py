@@ -149,7 +149,6 @@ def test_a_name_that_is_no_string_is_an_error() -> None:
         ("broker", "ssl.engine.factory.class", "x.Y", "Java class"),
         ("topic", "remote.storage.enable", True, "tiered storage"),
         ("broker", "listener.name.internal.ssl.keystore.location", "/x", "TLS"),
-        ("broker", "zookeeper.set.acl", "true", "ZooKeeper"),
     ],
 )
 def test_what_changes_the_meaning_and_is_not_built_is_an_error(

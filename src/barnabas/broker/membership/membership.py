@@ -88,9 +88,10 @@ class Membership:
             return control
         from barnabas.broker.zookeeper.kazoo_session import KazooSession
         from barnabas.broker.zookeeper.zookeeper_control import ZooKeeperControl
+        from barnabas.broker.zookeeper.zookeeper_security import zookeeper_security
 
         timeout = config.get_int("zookeeper.session.timeout.ms") / 1000
-        self._session = KazooSession(*zookeeper, timeout)
+        self._session = KazooSession(*zookeeper, timeout, zookeeper_security(config))
         member = ZooKeeperControl(config, self._session, self._random, report, wall_clock_ms, known_cluster_id)
         member.on_answered = self._answered
         return member
@@ -141,10 +142,14 @@ class Membership:
         except TimeoutError:
             raise KafkaTimeoutError(
                 f"ZooKeeper at {self._config['zookeeper.connect']} did not answer in {self._connection_timeout()} s "
-                "(zookeeper.connection.timeout.ms): is it running, and reached from here?"
+                f"(zookeeper.connection.timeout.ms): {self._session_problem or 'is it running, and reached from here?'}"
             ) from None
         self.store = self._control.make_store()
         return True
+
+    @property
+    def _session_problem(self) -> str:
+        return "" if self._session is None else self._session.problem
 
     def _connection_timeout(self) -> float | None:
         """How long ZooKeeper may not answer at the start, in seconds; controllers are waited for without end."""

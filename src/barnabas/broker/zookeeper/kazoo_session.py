@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -26,6 +28,7 @@ from barnabas.broker.zookeeper.operations import (
     Znode,
     ZooKeeperError,
 )
+from barnabas.broker.zookeeper.zookeeper_security import Login, ZooKeeperSecurity
 from barnabas.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
 
 #: How soon a server is tried again, in seconds: at first, and at most.
 _RETRY_DELAY, _MAX_RETRY_DELAY = 0.05, 1.0
+#: How often the login is looked at, in seconds; and how kazoo says that it tries no more.
+_LOOK_AGAIN = 1.0
+_GIVEN_UP = ("AUTH_FAILED", "CLOSED")
 
 
 def _kazoo() -> Any:
@@ -47,6 +53,26 @@ def _kazoo() -> Any:
     return kazoo
 
 
+def _handler(context: ssl.SSLContext, failed: Callable[[str], None]) -> Any:
+    """Return kazoo's threads with connections over TLS; kazoo's own TLS takes paths of PEM files only."""
+    from kazoo.handlers.threading import SequentialThreadingHandler
+
+    class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]
+        def create_connection(
+            self, address: tuple[str, int], hostname: str | None = None, timeout: float | None = None, **_: object
+        ) -> ssl.SSLSocket:
+            plain = socket.create_connection(address, timeout)
+            try:
+                plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                return context.wrap_socket(plain, server_hostname=hostname)
+            except OSError as problem:
+                plain.close()
+                failed(f"the TLS handshake with {hostname}:{address[1]} failed: {problem}")
+                raise
+
+    return TlsHandler()
+
+
 class KazooSession:
     """Implements `ZooKeeperSession`; the listener and all answers are called in the running loop.
 
@@ -54,8 +80,15 @@ class KazooSession:
     seconds. Raises `ConfigError` where kazoo is not installed.
     """
 
-    def __init__(self, servers: str, chroot: str, session_timeout: float) -> None:
+    def __init__(
+        self,
+        servers: str,
+        chroot: str,
+        session_timeout: float,
+        security: ZooKeeperSecurity = ZooKeeperSecurity(),  # noqa: B008 - immutable
+    ) -> None:
         library = _kazoo()
+        self._security = security
         self._chroot = chroot
         self._chroot_is_there = not chroot
         self._loop = asyncio.get_running_loop()
@@ -71,16 +104,41 @@ class KazooSession:
                 max_tries=-1, delay=_RETRY_DELAY, max_delay=_MAX_RETRY_DELAY, ignore_expire=True
             ),
             logger=logger,
+            handler=None if security.context is None else _handler(security.context, self._tls_failed),
+            sasl_options=None if security.login is None else _sasl_options(security.login),
         )
         self._listener: SessionListener | None = None
         self._watches: dict[str, Callable[[Any], None]] = {}
         self._is_closed = False
+        #: Why no server lets this client in, as far as is known; "" where that is not.
+        self.problem = ""
 
     def start(self, listener: SessionListener) -> None:
         """See `ZooKeeperSession`."""
         self._listener = listener
         self._client.add_listener(lambda state: self._soon(self._state_changed, str(state)))
         self._client.start_async()
+        if self._security.login is not None:
+            self._loop.call_later(_LOOK_AGAIN, self._look_at_login)
+
+    def _look_at_login(self) -> None:
+        """Connect again after a login that failed: kazoo gives up then, also where a server has just ended."""
+        if self._is_closed:
+            return
+        if self._client.client_state in _GIVEN_UP:
+            if not self.problem:
+                self.problem = (
+                    "it refuses this broker's login, or ended the connection meanwhile: check user and password of "
+                    "zookeeper.sasl.jaas.config"
+                )
+                logging.getLogger("barnabas.zookeeper").error("ZooKeeper: %s", self.problem)
+            self._loop.run_in_executor(None, self._restart)
+        self._loop.call_later(_LOOK_AGAIN, self._look_at_login)
+
+    def _restart(self) -> None:
+        self._client.stop()
+        if not self._is_closed:
+            self._client.start_async()
 
     def close(self) -> None:
         """See `ZooKeeperSession`: returns when the session has ended, or could not be ended in time."""
@@ -97,10 +155,18 @@ class KazooSession:
             return
         if state != "CONNECTED":
             self._listener.disconnected()
-        elif self._chroot_is_there:
+            return
+        self.problem = ""
+        if self._chroot_is_there:
             self._listener.connected(self._session_id)
         else:
             self._make_chroot()
+
+    def _tls_failed(self, problem: str) -> None:
+        """Tell of it once; called in a thread of kazoo's."""
+        if self.problem != problem:
+            self.problem = problem
+            logging.getLogger("barnabas.zookeeper").error("ZooKeeper: %s", problem)
 
     @property
     def _session_id(self) -> int:
@@ -155,7 +221,9 @@ class KazooSession:
             case Children(_, watch):
                 return client.get_children_async(path, self._watch(operation.path) if watch else None)
             case Create(_, data, ephemeral, sequential):
-                return client.create_async(path, data, ephemeral=ephemeral, sequence=sequential, include_data=True)
+                return client.create_async(
+                    path, data, self._acl(operation.path), ephemeral, sequential, include_data=True
+                )
             case SetData(_, data, version):
                 return client.set_async(path, data, version)
             case Delete(_, version):
@@ -171,7 +239,8 @@ class KazooSession:
             path = self._chroot + one.path
             match one:
                 case Create(_, data, ephemeral, sequential):
-                    transaction.create(path, b"" if data is None else data, ephemeral=ephemeral, sequence=sequential)
+                    value = b"" if data is None else data
+                    transaction.create(path, value, self._acl(one.path), ephemeral, sequential)
                 case SetData(_, data, version):
                     transaction.set_data(path, b"" if data is None else data, version)
                 case Delete(_, version):
@@ -179,6 +248,14 @@ class KazooSession:
                 case Check(_, version):
                     transaction.check(path, version)
         return transaction.commit_async()
+
+    def _acl(self, path: str) -> Any:
+        """Return who may do what with a znode that this client makes; None: all may everything."""
+        from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE
+
+        if not self._security.owns(path):
+            return None
+        return CREATOR_ALL_ACL if self._security.hides(path) else [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE]
 
     def _watch(self, path: str) -> Callable[[Any], None]:
         # One for each path: kazoo tells each of its watches, ZooKeeper each session once.
@@ -230,6 +307,16 @@ class KazooSession:
             if isinstance(problem, kind):
                 return error(path, text)
         return RefusedError(path, f"{type(problem).__name__} {problem}".strip())
+
+
+def _sasl_options(login: Login) -> dict[str, str]:
+    return {
+        "mechanism": "DIGEST-MD5",
+        "username": login.user,
+        "password": login.password,
+        "service": "zookeeper",
+        "principal": "zk-sasl-md5",
+    }
 
 
 def _of_part(operation: Create | SetData | Delete | Check, found: Any, chroot: int) -> Result:
@@ -287,5 +374,5 @@ def _translations(exceptions: Any) -> dict[type[Exception], tuple[type[ZooKeeper
         exceptions.SessionExpiredError: (ConnectionLostError, lost),
         exceptions.OperationTimeoutError: (ConnectionLostError, lost),
         exceptions.NoAuthError: (RefusedError, "this client may not; check the znode's ACL"),
-        exceptions.AuthFailedError: (RefusedError, "ZooKeeper does not know this client"),
+        exceptions.AuthFailedError: (ConnectionLostError, lost),
     }

@@ -139,6 +139,8 @@ class SessionListener(Protocol):
 class ZooKeeperSession(Protocol):
     """A session with ZooKeeper. Answers come in the order of the operations."""
 
+    problem: str
+
     def start(self, listener: SessionListener) -> None:
         """Connect, and stay connected."""
 

@@ -11,6 +11,7 @@ import pytest
 
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.membership.membership import Membership
+from barnabas.broker.zookeeper.zookeeper_security import ZooKeeperSecurity
 from barnabas.errors import ConfigError, KafkaTimeoutError
 
 ZOOKEEPER = {"zookeeper.connect": "zk1:2181,zk2:2181/flights", "broker.id": 3}
@@ -19,7 +20,9 @@ ZOOKEEPER = {"zookeeper.connect": "zk1:2181,zk2:2181/flights", "broker.id": 3}
 class SilentSession:
     """A session that no server answers."""
 
-    def __init__(self, servers: str, chroot: str, session_timeout: float) -> None:
+    problem = ""
+
+    def __init__(self, servers: str, chroot: str, session_timeout: float, security: ZooKeeperSecurity) -> None:
         self.given = servers, chroot, session_timeout
         self.is_closed = False
 
