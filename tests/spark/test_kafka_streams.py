@@ -13,8 +13,11 @@ from barnabas import AdminClient, Consumer, Producer, TopicPartition
 from barnabas.errors import IllegalStateError
 from barnabas.metrics import MetricGroup
 from barnabas.streams import (
+    ContextualProcessor,
     KafkaStreams,
     MissingSourceTopicError,
+    PunctuationType,
+    Record,
     Serdes,
     State,
     StateRestoreListener,
@@ -89,6 +92,8 @@ def settings(servers: str, name: str, folder: str | Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.shows("S3.111", breaks="barnabas.streams.spark.query_plan:planned")
+@pytest.mark.shows("S3.114", breaks="barnabas.streams.spark.internal_topics:create_internal_topics")
 def test_words_are_counted_once_each_across_a_restart(
     spark: SparkSession, servers: str, new_topic: NewTopicName, checkpoint: str
 ) -> None:
@@ -177,3 +182,37 @@ def test_an_error_of_the_users_ends_the_application_and_is_told(
     assert streams.wait_for(State.ERROR, timeout=LONGEST)
     assert f"topic={source}, partition=0, offset=0" in str(streams.exception)
     assert streams.close()
+
+
+def later() -> Any:
+    """Return a processor that schedules a punctuator for each record, which sends it once and is cancelled."""
+
+    class Later(ContextualProcessor[str, str]):
+        def process(self, record: Record[str, str]) -> None:
+            def punctuate(now: int) -> None:
+                self.context.forward(record)
+                scheduled.cancel()
+
+            scheduled = self.context.schedule(200, PunctuationType.WALL_CLOCK_TIME, punctuate)
+
+    return Later
+
+
+@pytest.mark.slow
+def test_a_punctuator_that_is_scheduled_by_a_record_needs_no_other_record_to_be_called(
+    spark: SparkSession, servers: str, new_topic: NewTopicName, checkpoint: str
+) -> None:
+    source, target = new_topic(1), new_topic(1)
+    builder = StreamsBuilder()
+    builder.stream(source).process(later()).to(target)
+    send(servers, source, "a")
+
+    with KafkaStreams(
+        builder.build(), settings(servers, f"later-{source}", checkpoint), spark=spark, checkpoint_location=checkpoint
+    ) as streams:
+        deadline = time.monotonic() + LONGEST
+        while not (found := committed(servers, target, 1)) and time.monotonic() < deadline:
+            assert streams.exception is None
+            time.sleep(0.3)
+
+    assert [record.value for record in found] == [b"a"]

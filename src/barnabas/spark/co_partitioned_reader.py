@@ -37,7 +37,8 @@ class CoPartitionedStreamReader(DataSourceStreamReader, SupportsTriggerAvailable
     """A `KafkaStreamReader` whose tasks and times are those of `coPartitions`."""
 
     def __init__(self, options: SourceOptions, wanted: CoPartitions, now_ms: Callable[[], int] = wall_clock_ms) -> None:
-        self._wanted = wanted
+        #: May be replaced by one with other times.
+        self.wanted = wanted
         self._reader = KafkaStreamReader(options)
         self._now_ms = now_ms
 
@@ -55,7 +56,7 @@ class CoPartitionedStreamReader(DataSourceStreamReader, SupportsTriggerAvailable
         end = self._reader.latestOffset(start, limit)
         now = max(before, self._now_ms())
         has_news = end != {topic: dict(found) for topic, found in start.items() if topic != CLOCK}
-        if not has_news and not any(group.is_due(before, now) for group in self._wanted.groups.values()):
+        if not has_news and not any(group.is_due(before, now) for group in self.wanted.groups.values()):
             return with_time(end, before)
         return with_time(end, now)
 
@@ -70,7 +71,7 @@ class CoPartitionedStreamReader(DataSourceStreamReader, SupportsTriggerAvailable
     def partitions(self, start: OffsetsMapping, end: OffsetsMapping) -> Sequence[CoPartition]:
         """Return a micro-batch's tasks. Raises DataLossError as `KafkaStreamReader` does."""
         ranges = self._reader.ranges(start, end)
-        tasks = planned_tasks(self._wanted, ranges, time_of(start), time_of(end))
+        tasks = planned_tasks(self.wanted, ranges, time_of(start), time_of(end))
         return [CoPartition(task, self._reader.topic_ids) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -89,4 +90,4 @@ class CoPartitionedStreamReader(DataSourceStreamReader, SupportsTriggerAvailable
         self._reader.stop()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_reader": self._reader, "_wanted": self._wanted, "_now_ms": self._now_ms}
+        return {"_reader": self._reader, "wanted": self.wanted, "_now_ms": self._now_ms}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -15,6 +16,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 
 from barnabas.spark.co_partitioned_reader import CoPartition, CoPartitionedStreamReader
 from barnabas.spark.options import SourceOptions
+from barnabas.streams.spark.wall_clocks import PlannedClocks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,9 +37,10 @@ OffsetsMapping = Mapping[str, Mapping[str, int]]
 class TaskStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans as `CoPartitionedStreamReader` does, all tasks of a batch in one partition of Spark's."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, clocks: Path) -> None:
         assert options.co_partitions is not None
         self._source = CoPartitionedStreamReader(options, options.co_partitions)
+        self._clocks = PlannedClocks(options.co_partitions, clocks)
 
     def initialOffset(self) -> OffsetsJson:  # noqa: N802 - Spark's name
         """See `CoPartitionedStreamReader`."""
@@ -49,6 +52,7 @@ class TaskStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: OffsetsMapping, limit: ReadLimit) -> OffsetsJson:  # noqa: N802 - Spark's name
         """See `CoPartitionedStreamReader`."""
+        self._source.wanted = self._clocks.present()
         return self._source.latestOffset(start, limit)
 
     def reportLatestOffset(self) -> OffsetsJson | None:  # noqa: N802 - Spark's name
@@ -78,8 +82,8 @@ class TaskStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._source.stop()
 
 
-def data_source(application: Application) -> type[DataSource]:
-    """Return the format of this application's query."""
+def data_source(application: Application, clocks: Path) -> type[DataSource]:
+    """Return the format of this application's query; `clocks` is the file of its `WallClocks`."""
     options = application.source
     named = f"barnabas_streams_{hashlib.sha256(application.id.encode()).hexdigest()[:16]}"
 
@@ -92,6 +96,6 @@ def data_source(application: Application) -> type[DataSource]:
             return f"{PLANNED} binary"
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-            return TaskStreamReader(options)
+            return TaskStreamReader(options, clocks)
 
     return StreamsDataSource

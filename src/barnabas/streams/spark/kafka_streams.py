@@ -32,6 +32,7 @@ from barnabas.streams.spark.slow_starts import SlowStarts
 from barnabas.streams.spark.streams_metrics import StreamsMetrics
 from barnabas.streams.spark.task_dispatcher import TaskDispatcher, bind_address, placed_by_spark
 from barnabas.streams.spark.task_measures import RestoreEvent, TaskMeasures
+from barnabas.streams.spark.wall_clocks import WallClocks
 from barnabas.streams.state_restore_listener import StateRestoreListener
 from barnabas.streams.topology.topology import Topology
 
@@ -135,10 +136,12 @@ class KafkaStreams(Measured):
         try:
             self._application = self._prepared()
             self._dispatcher = self._new_dispatcher()
+            self._clocks = WallClocks()
             try:
                 self._start_query()
             except BaseException:
                 self._dispatcher.close()
+                self._clocks.close()
                 raise
         except BaseException as error:
             self._exception = error
@@ -283,6 +286,7 @@ class KafkaStreams(Measured):
         """Take what a task tells beside its reports."""
         if isinstance(said, TaskMeasures):
             self._metrics.took(said)
+            self._clocks.heard(task, said.clock_ms)
             return
         if said.what == "start":
             self._metrics.remains(task, said.store, said.end, said.end - said.start)
@@ -305,7 +309,7 @@ class KafkaStreams(Measured):
     def _start_query(self) -> None:
         from barnabas.streams.spark.data_source import data_source
 
-        found = data_source(self._application)
+        found = data_source(self._application, self._clocks.path)
         self._spark.dataSource.register(found)
         batches = self._batches = BatchCommits(self._application.place, self._dispatcher.run, self._metrics.committed)
         writer = self._spark.readStream.format(found.name()).load().writeStream.foreachBatch(self._batches)
@@ -320,7 +324,7 @@ class KafkaStreams(Measured):
         make_admin = group_offsets.admin_of(plan.clients_of(values, "admin"))
         purge_every = values["repartition.purge.interval.ms"] / 1000
         offsets = GroupOffsets(make_admin, self._config.application_id, self._plan.repartition_topics, purge_every)
-        with contextlib.closing(offsets), contextlib.closing(self._dispatcher):
+        with contextlib.closing(offsets), contextlib.closing(self._clocks), contextlib.closing(self._dispatcher):
             self._follow(offsets)
             decided = partial(starting_offsets.decided_offsets, self._application.place)
             offsets.commit_decided(decided, str(self.query.id))

@@ -237,6 +237,7 @@ class Attempt:
             counts.produced,
             counts.ages,
             *self._held.sizes(self._plan["now_ms"]),
+            min(task.wall_clock_intervals(), default=None),
         )
 
     def close(self) -> None:

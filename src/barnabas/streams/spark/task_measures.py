@@ -38,7 +38,8 @@ class StoreSize(NamedTuple):
 class TaskMeasures(NamedTuple):
     """What a task has counted in one batch; `seconds` is how long it took.
 
-    `consumed` and `produced` are records and bytes by node and topic, `ages` those of the records by source node.
+    `clock_ms` is how often punctuators by the wall clock want it to run. `consumed` and `produced` are records and
+    bytes by node and topic, `ages` those of the records by source node.
     """
 
     task: str
@@ -50,6 +51,7 @@ class TaskMeasures(NamedTuple):
     ages: dict[str, Age]
     stores: dict[str, StoreSize]
     disk_bytes: int
+    clock_ms: int | None = None
 
     @property
     def processed(self) -> int:
