@@ -24,10 +24,11 @@ from barnabas.broker.zookeeper.operations import (
 from barnabas.broker.zookeeper.setting_records import known_entities, setting_records
 from barnabas.config.config_def import definitions
 from barnabas.protocol.messages.partition_record import PartitionRecord
+from barnabas.protocol.messages.remove_topic_record import RemoveTopicRecord
 from barnabas.protocol.messages.topic_record import TopicRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from barnabas.broker.config_admin_manager import ConfigsChange
     from barnabas.broker.metadata.metadata_image import MetadataImage
@@ -184,6 +185,16 @@ def read_changes(after: int) -> Program[tuple[list[Change], int]]:
     if old:
         yield old
     return changes, max(last, after)
+
+
+def gone_records(image: MetadataImage, found: ClusterZnodes, known: Collection[bytes]) -> Iterable[Message]:
+    """Give the records with which an image loses the topics that have gone, of those that were known before.
+
+    A controller tells brokers only while they are registered. What has come meanwhile may be later than what was read.
+    """
+    for name, topic_id in image.topic_ids.items():
+        if topic_id in known and name not in found.topics:
+            yield RemoveTopicRecord(topic_id=topic_id)
 
 
 def cluster_records(image: MetadataImage, found: ClusterZnodes) -> Iterable[Message]:

@@ -23,7 +23,7 @@ from barnabas.broker.zookeeper.registration import Registration
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.config_admin_manager import ConfigsChange
@@ -107,7 +107,8 @@ class ZooKeeperControl:
         self._connections += 1
         self._registration.connected(session_id)
         self._role.controller.connected(session_id)
-        self._run(self._read(), self._take_in)
+        known = frozenset(self.image.topics)
+        self._run(self._read(), lambda found: self._take_in(*found, known))
 
     def disconnected(self) -> None:
         """See `SessionListener`."""
@@ -159,8 +160,10 @@ class ZooKeeperControl:
         acls = (yield from acl_znodes.read_all_acls()) if self._config["authorizer.class.name"] else None
         return (yield from metadata_znodes.read_cluster(cluster_id)), acls
 
-    def _take_in(self, read: tuple[metadata_znodes.ClusterZnodes, acl_znodes.FoundAcls | None]) -> None:
-        found, acls = read
+    def _take_in(
+        self, found: metadata_znodes.ClusterZnodes, acls: acl_znodes.FoundAcls | None, known: Collection[bytes]
+    ) -> None:
+        """Go by what was read; `known` are the topics that were known when the reading began."""
         if self._known_cluster_id not in (None, found.cluster_id):
             self._failed(
                 errors.InconsistentClusterIdError(
@@ -170,7 +173,10 @@ class ZooKeeperControl:
             )
             return
         self._cluster_id, self._last_change = found.cluster_id, found.last_change
-        records = list(metadata_znodes.cluster_records(self.image, found))
+        records = [
+            *metadata_znodes.gone_records(self.image, found, known),
+            *metadata_znodes.cluster_records(self.image, found),
+        ]
         if acls is not None:
             self._last_acl_changes = dict(acls.last_changes)
             records += acl_znodes.acl_records(self.image, acls.acls, is_all=True)

@@ -11,7 +11,7 @@ from barnabas import errors
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.membership.broker_lifecycle import LifecycleState
 from barnabas.broker.zookeeper import znodes
-from barnabas.broker.zookeeper.operations import Create
+from barnabas.broker.zookeeper.operations import Create, Delete
 from barnabas.errors import ConfigError
 from barnabas.protocol.messages.alter_configs_request import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from barnabas.protocol.messages.alter_partition_request import AlterPartitionRequest
@@ -191,6 +191,20 @@ def test_what_changed_while_zookeeper_was_away_is_there_when_it_is_back() -> Non
     zookeeper.deliver()
     assert found.control.image.configs == {(2, "flights"): {"segment.bytes": "2000"}}
     assert found.control.image.client_quotas == {}
+
+
+def test_a_topic_that_went_while_the_broker_had_no_session_is_not_told_of_any_more() -> None:
+    found = ZooKeeperBroker().register()
+    has_topic(found.zookeeper, "flights", FLIGHTS, [1, 2])
+    found.update(known("flights", FLIGHTS, [1, 2]))
+    found.session.expire()
+    found.zookeeper.carry_out(0, Delete(znodes.topic_path("flights")))
+    found.session.connect()
+    # What the controller tells while znodes are read is later than they are.
+    found.update(known("delays", OTHER, [1, 2]), broker_epoch=-1)
+    found.zookeeper.deliver()
+    assert metadata(found, "flights").topics[0].error_code == 3
+    assert metadata(found, "delays").topics[0].error_code == 0
 
 
 def test_a_setting_that_kafka_does_not_write_is_told_and_the_rest_goes_on() -> None:
