@@ -18,6 +18,7 @@ import pytest
 from tests.peers import foreign_programs
 from tools.streams_vectors.__main__ import difference_of
 from tools.streams_vectors.random_cases import draw, draw_cached, draw_with_headers
+from tools.streams_vectors.richer_cases import draw_richer
 from tools.streams_vectors.running import run
 
 
@@ -67,6 +68,13 @@ def test_random_topologies_give_what_kafka_gives() -> None:
     assert built >= 15
 
 
+def test_global_tables_cogroups_versions_splits_and_processors_give_what_kafka_gives() -> None:
+    found, built = differences(range(30), draw_richer)
+
+    assert found == {}
+    assert built >= 20
+
+
 def test_caches_hold_back_and_evict_as_kafkas_do() -> None:
     # In the last few a lookup passes entries that are not asked for, which makes those the most recently used.
     found, built = differences([*range(30), 467, 586, 728, 752, 816, 899, 914], draw_cached)
@@ -96,9 +104,10 @@ def test_many_caches_hold_back_and_evict_as_kafkas_do() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_many_random_topologies_give_what_kafka_gives() -> None:
+@pytest.mark.parametrize("drawn", [draw, draw_richer])
+def test_many_random_topologies_give_what_kafka_gives(drawn: Callable[[int], dict[str, Any]]) -> None:
     first, last = os.environ.get("STREAMS_SEEDS", "1000:3000").split(":")
-    found, built = differences(range(int(first), int(last)))
+    found, built = differences(range(int(first), int(last)), drawn)
 
     assert found == {}
     assert built > (int(last) - int(first)) * 0.7

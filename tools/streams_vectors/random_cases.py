@@ -5,22 +5,22 @@ from __future__ import annotations
 import random
 from typing import Any, NamedTuple
 
-_TEXT = {"key": "string", "value": "string"}
-_MAPPERS: list[Any] = [
+TEXT = {"key": "string", "value": "string"}
+MAPPERS: list[Any] = [
     ["upper", ["value"]],
     ["concat", ["key"], ":", ["value"]],
     ["suffix", ["value"], 2],
     ["if", ["contains", ["value"], "z"], None, ["value"]],
     ["prefix", ["value"], 3],
 ]
-_PREDICATES: list[Any] = [
+PREDICATES: list[Any] = [
     ["contains", ["value"], "a"],
     ["not", ["is_null", ["value"]]],
     ["eq", ["mod", ["len", ["value"]], 2], 0],
     ["not", ["eq", ["key"], "b"]],
 ]
-_KEYS: list[Any] = [["prefix", ["value"], 1], ["suffix", ["value"], 1], ["if", ["is_null", ["value"]], "n", ["key"]]]
-_JOINER = ["concat", ["left"], "&", ["right"]]
+KEYS: list[Any] = [["prefix", ["value"], 1], ["suffix", ["value"], 1], ["if", ["is_null", ["value"]], "n", ["key"]]]
+JOINER = ["concat", ["left"], "&", ["right"]]
 _LONG = {"key": "string", "value": "long"}
 
 
@@ -34,13 +34,15 @@ class Node(NamedTuple):
     closes: bool = False
 
 
-class _Drawing:
+class Drawing:
+    """Draws the steps and inputs of one case from a seed."""
+
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
         self.steps: list[dict[str, Any]] = []
-        self.topics: dict[str, Any] = dict.fromkeys(("in1", "in2", "in3"), _TEXT)
+        self.topics: dict[str, Any] = dict.fromkeys(("in1", "in2", "in3"), TEXT)
         self.nodes: list[Node] = []
-        self._free = ["in1", "in2", "in3"]
+        self.free = ["in1", "in2", "in3"]
 
     def step(self, op: str, kind: str = "", *, value: str = "string", key: Any = "string", **fields: Any) -> Node:
         """Add a step."""
@@ -69,12 +71,12 @@ class _Drawing:
 
     def source(self) -> None:
         """Read a topic."""
-        topic = self._free.pop(0)
+        topic = self.free.pop(0)
         if self.chance(0.5):
-            self.step("stream", "stream", topics=[topic], consumed=_TEXT)
+            self.step("stream", "stream", topics=[topic], consumed=TEXT)
         else:
             kept = {"materialized": self.store()} if self.chance(0.4) else {}
-            self.step("table", "table", topic=topic, consumed=_TEXT, **kept)
+            self.step("table", "table", topic=topic, consumed=TEXT, **kept)
 
     def plain(self, kind: str) -> list[Node]:
         """Return the streams or tables of text by text."""
@@ -94,31 +96,31 @@ class _Drawing:
         op = self.one(["filter", "filter_not", "map_values", "flat_map_values", "select_key", "map", "merge", "more"])
         at = {"from": node.id}
         if op in ("filter", "filter_not"):
-            self.step(op, "stream", predicate=self.one(_PREDICATES), **at)
+            self.step(op, "stream", predicate=self.one(PREDICATES), **at)
         elif op == "map_values":
-            self.step(op, "stream", mapper=self.one(_MAPPERS), **at)
+            self.step(op, "stream", mapper=self.one(MAPPERS), **at)
         elif op == "flat_map_values":
             self.step(op, "stream", mapper=["chars", ["value"]], **at)
         elif op == "select_key":
-            self.step(op, "stream", mapper=self.one(_KEYS), **at)
+            self.step(op, "stream", mapper=self.one(KEYS), **at)
         elif op == "map":
-            self.step(op, "stream", mapper=["pair", self.one(_KEYS), self.one(_MAPPERS)], **at)
+            self.step(op, "stream", mapper=["pair", self.one(KEYS), self.one(MAPPERS)], **at)
         elif op == "merge":
             self.step(op, "stream", other=self.one(self.plain("stream")).id, **at)
         elif self.chance(0.5):
-            self.step("repartition", "stream", repartitioned=_TEXT, **at)
+            self.step("repartition", "stream", repartitioned=TEXT, **at)
         else:
             self.step("to_table", "table", materialized=self.store(), **at)
 
     def _aggregate(self, node: Node) -> None:
         if self.chance(0.5):
-            group = self.step("group_by_key", grouped=_TEXT, **{"from": node.id})
+            group = self.step("group_by_key", grouped=TEXT, **{"from": node.id})
         else:
-            group = self.step("group_by", mapper=self.one(_KEYS), grouped=_TEXT, **{"from": node.id})
+            group = self.step("group_by", mapper=self.one(KEYS), grouped=TEXT, **{"from": node.id})
         key: Any = "string"
         session = False
         if self.chance(0.6):
-            spec = self._windows()
+            spec = self.windows()
             session = spec["type"] == "session"
             size = spec.get("size_ms", spec.get("difference_ms"))
             key = {"session_windowed": "string"} if session else {"time_windowed": "string", "size_ms": size}
@@ -143,7 +145,8 @@ class _Drawing:
             return {"until": "window_closes"}
         return {"until": "time_limit", "time_limit_ms": self.one([0, 10, 50])}
 
-    def _windows(self) -> dict[str, Any]:
+    def windows(self) -> dict[str, Any]:
+        """Return windows of some kind."""
         size = self.one([10, 30, 100])
         spec: dict[str, Any] = self.one(
             [
@@ -163,26 +166,26 @@ class _Drawing:
             self.one(["join", "left_join", "outer_join"]),
             "stream",
             other=self.one(self.plain("stream")).id,
-            joiner=_JOINER,
+            joiner=JOINER,
             windows=windows,
-            stream_joined={**_TEXT, "other_value": "string"},
+            stream_joined={**TEXT, "other_value": "string"},
             **{"from": node.id},
         )
 
     def _join_table(self, node: Node) -> None:
         other = self.one(self.plain("table")).id
-        joined = {**_TEXT, "other_value": "string"}
+        joined = {**TEXT, "other_value": "string"}
         op = self.one(["join", "left_join"])
-        self.step(op, "stream", other=other, joiner=_JOINER, joined=joined, **{"from": node.id})
+        self.step(op, "stream", other=other, joiner=JOINER, joined=joined, **{"from": node.id})
 
     def _table_step(self, node: Node) -> None:
         op = self.one(["filter", "filter_not", "map_values", "to_stream", "suppress"])
         at = {"from": node.id}
         kept = {"materialized": self.store()} if self.chance(0.4) else {}
         if op in ("filter", "filter_not"):
-            self.step(op, "table", predicate=self.one(_PREDICATES), **kept, **at)
+            self.step(op, "table", predicate=self.one(PREDICATES), **kept, **at)
         elif op == "map_values":
-            self.step(op, "table", mapper=self.one(_MAPPERS), **kept, **at)
+            self.step(op, "table", mapper=self.one(MAPPERS), **kept, **at)
         elif op == "to_stream":
             self.step(op, "stream", **at)
         else:
@@ -191,7 +194,7 @@ class _Drawing:
     def _join_tables(self, node: Node) -> None:
         other = self.one(self.plain("table")).id
         op = self.one(["join", "left_join", "outer_join", "foreign_key_join", "foreign_key_left_join"])
-        fields: dict[str, Any] = {"other": other, "joiner": _JOINER, "from": node.id}
+        fields: dict[str, Any] = {"other": other, "joiner": JOINER, "from": node.id}
         if op.startswith("foreign"):
             fields |= {"foreign_key": ["prefix", ["value"], 1], "materialized": self.store()}
         elif self.chance(0.4):
@@ -200,7 +203,7 @@ class _Drawing:
 
     def _aggregate_table(self, node: Node) -> None:
         pair = ["pair", ["if", ["is_null", ["value"]], None, ["prefix", ["value"], 1]], ["value"]]
-        group = self.step("group_by", mapper=pair, grouped=_TEXT, **{"from": node.id})
+        group = self.step("group_by", mapper=pair, grouped=TEXT, **{"from": node.id})
         op = self.one(["count", "reduce", "aggregate"])
         value = "long" if op == "count" else "string"
         body: dict[str, Any] = {}
@@ -222,10 +225,14 @@ class _Drawing:
             self.topics[topic] = serdes
             self.steps.append({"op": "to", "from": stream.id, "topic": topic, "produced": serdes})
 
+    def read_topics(self) -> list[str]:
+        """Return the topics that are read."""
+        return [topic for topic in ("in1", "in2", "in3") if topic not in self.free]
+
     def inputs(self, count: int) -> list[dict[str, Any]]:
         """Return records for all topics, some late, some without a value."""
         time, records = 0, []
-        topics = [topic for topic in ("in1", "in2", "in3") if topic not in self._free]
+        topics = self.read_topics()
         for _ in range(count):
             time += self.one([0, 1, 5, 20, 60])
             value = None if self.chance(0.1) else "".join(self.one("abcxyz") for _ in range(self.one([1, 2, 3, 4])))
@@ -260,7 +267,11 @@ def draw_with_headers(seed: int) -> dict[str, Any]:
 
 def draw(seed: int) -> dict[str, Any]:
     """Return a case of a seed, without `expected`."""
-    drawing = _Drawing(seed)
+    return case_of(Drawing(seed), seed)
+
+
+def case_of(drawing: Drawing, seed: int) -> dict[str, Any]:
+    """Return the case of a drawing, to be called once."""
     for _ in range(drawing.one([1, 2, 3])):
         drawing.source()
     for _ in range(drawing.one([1, 2, 3, 4, 5, 6])):

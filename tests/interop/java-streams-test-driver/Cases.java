@@ -29,7 +29,16 @@ import org.apache.kafka.streams.TestOutputTopic;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.TopologyTestDriver;
 import org.apache.kafka.streams.kstream.*;
+import org.apache.kafka.streams.processor.api.ContextualFixedKeyProcessor;
+import org.apache.kafka.streams.processor.api.ContextualProcessor;
+import org.apache.kafka.streams.processor.api.FixedKeyRecord;
+import org.apache.kafka.streams.processor.api.InternalFixedKeyRecordFactory;
+import org.apache.kafka.streams.processor.api.ProcessingContext;
+import org.apache.kafka.streams.processor.api.Record;
 import org.apache.kafka.streams.processor.internals.StreamTask;
+import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.StoreBuilder;
+import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.test.TestRecord;
 
 /** Runs random topologies (JSON, one a line, in the form of tests/vectors/streams) through Kafka's TopologyTestDriver. */
@@ -187,6 +196,10 @@ public class Cases {
             case "table": return step.has("materialized")
                 ? builder.table(step.get("topic").asText(), consumed(step), materialized(step))
                 : builder.table(step.get("topic").asText(), consumed(step));
+            case "global_table": return step.has("materialized")
+                ? builder.globalTable(step.get("topic").asText(), consumed(step), materialized(step))
+                : builder.globalTable(step.get("topic").asText(), consumed(step));
+            case "add_state_store": return builder.addStateStore(store(step.get("store")));
             default:
         }
         Object from = made.get(step.get("from").asText());
@@ -214,6 +227,11 @@ public class Cases {
             case "merge": return stream.merge((KStream) made.get(step.get("other").asText()));
             case "repartition": return stream.repartition(Repartitioned.with(text(), text()));
             case "to_table": return stream.toTable(materialized(step));
+            case "split": return split(stream, step);
+            case "process":
+                return stream.process(() -> new OfCase(step.get("processor")), stores(step));
+            case "process_values":
+                return stream.processValues(() -> new FixedOfCase(step.get("processor")), stores(step));
             case "group_by_key": return stream.groupByKey(Grouped.with(text(), text()));
             case "group_by": return stream.groupBy(mapper, Grouped.with(text(), text()));
             case "to":
@@ -224,6 +242,10 @@ public class Cases {
         }
         Object other = made.get(step.get("other").asText());
         ValueJoinerWithKey joiner = (key, left, right) -> call(step.get("joiner"), key, null, null, left, right);
+        if (other instanceof GlobalKTable table) {
+            KeyValueMapper key = (left, right) -> call(step.get("key_mapper"), left, right, null, null, null);
+            return op.equals("join") ? stream.join(table, key, joiner) : stream.leftJoin(table, key, joiner);
+        }
         if (other instanceof KTable table) {
             Joined joined = Joined.with(text(), text(), text());
             return op.equals("join") ? stream.join(table, joiner, joined) : stream.leftJoin(table, joiner, joined);
@@ -269,9 +291,104 @@ public class Cases {
         };
     }
 
+    private Object split(KStream stream, JsonNode step) {
+        BranchedKStream split = step.has("named") ? stream.split(Named.as(step.get("named").asText())) : stream.split();
+        for (JsonNode branch : step.get("branches")) {
+            Predicate predicate = (key, value) ->
+                Boolean.TRUE.equals(call(branch.get("predicate"), key, value, null, null, null));
+            split = branch.has("name") ? split.branch(predicate, Branched.as(branch.get("name").asText()))
+                : split.branch(predicate);
+        }
+        Map<String, KStream> branches = step.has("default") ? split.defaultBranch() : split.noDefaultBranch();
+        for (JsonNode wanted : step.get("ids")) {
+            branches.forEach((name, branch) -> {
+                if (name.endsWith(wanted.get("branch").asText())) {
+                    made.put(wanted.get("id").asText(), branch);
+                }
+            });
+        }
+        return null;
+    }
+
+    private static String[] stores(JsonNode step) {
+        List<String> names = new ArrayList<>();
+        step.path("stores").forEach(name -> names.add(name.asText()));
+        return names.toArray(new String[0]);
+    }
+
+    private static StoreBuilder store(JsonNode given) {
+        String name = given.get("name").asText();
+        return Stores.keyValueStoreBuilder(given.get("persistent").asBoolean()
+            ? Stores.persistentKeyValueStore(name) : Stores.inMemoryKeyValueStore(name),
+            serde(given.get("key")), serde(given.get("value")));
+    }
+
+    /** What a processor of a kind forwards: nothing, or a record with another value and headers. */
+    private static FixedKeyRecord answer(JsonNode given, FixedKeyRecord record, ProcessingContext context) {
+        if (given.get("kind").asText().equals("add_header")) {
+            Object text = call(given.get("value"), record.key(), record.value(), null, null, null);
+            RecordHeaders headers = new RecordHeaders(record.headers());
+            headers.add(given.get("name").asText(), String.valueOf(text).getBytes(StandardCharsets.UTF_8));
+            return record.withHeaders(headers);
+        }
+        if (record.key() == null) {
+            return null;
+        }
+        KeyValueStore store = context.getStateStore(given.get("store").asText());
+        Object before = store.get(record.key());
+        if (given.get("kind").asText().equals("count")) {
+            long count = before == null ? 1 : (Long) before + 1;
+            store.put(record.key(), count);
+            return record.withValue(count);
+        }
+        if (java.util.Objects.equals(before, record.value())) {
+            return null;
+        }
+        store.put(record.key(), record.value());
+        return record;
+    }
+
+    private static class OfCase extends ContextualProcessor {
+        private final JsonNode given;
+
+        OfCase(JsonNode given) {
+            this.given = given;
+        }
+
+        @Override
+        public void process(Record record) {
+            FixedKeyRecord answer = answer(given, InternalFixedKeyRecordFactory.create(record), context());
+            if (answer != null) {
+                context().forward(record.withValue(answer.value()).withHeaders(answer.headers()));
+            }
+        }
+    }
+
+    private static class FixedOfCase extends ContextualFixedKeyProcessor {
+        private final JsonNode given;
+
+        FixedOfCase(JsonNode given) {
+            this.given = given;
+        }
+
+        @Override
+        public void process(FixedKeyRecord record) {
+            FixedKeyRecord answer = answer(given, record, context());
+            if (answer != null) {
+                context().forward(answer);
+            }
+        }
+    }
+
     private Object ofGroup(String op, Object group, JsonNode step) {
+        if (op.equals("cogroup")) {
+            Aggregator aggregator = (key, value, agg) -> call(step.get("aggregator"), key, value, agg, null, null);
+            return group instanceof CogroupedKStream cogrouped
+                ? cogrouped.cogroup((KGroupedStream) made.get(step.get("grouped").asText()), aggregator)
+                : ((KGroupedStream) group).cogroup(aggregator);
+        }
         if (op.equals("windowed_by")) {
-            return windowed((KGroupedStream) group, step.get("windows"));
+            return windowed(group, step.get("windows"));
         }
         if (op.equals("emit_strategy")) {
             return ((TimeWindowedKStream) group).emitStrategy(EmitStrategy.onWindowClose());
@@ -306,6 +423,15 @@ public class Cases {
                 default -> sessions.aggregate(begin, add, merge, materialized);
             };
         }
+        if (group instanceof CogroupedKStream cogrouped) {
+            return cogrouped.aggregate(begin, materialized);
+        }
+        if (group instanceof TimeWindowedCogroupedKStream windows) {
+            return windows.aggregate(begin, materialized);
+        }
+        if (group instanceof SessionWindowedCogroupedKStream sessions) {
+            return sessions.aggregate(begin, merge, materialized);
+        }
         TimeWindowedKStream windows = (TimeWindowedKStream) group;
         return switch (op) {
             case "count" -> windows.count(materialized);
@@ -314,15 +440,22 @@ public class Cases {
         };
     }
 
-    private static Object windowed(KGroupedStream grouped, JsonNode spec) {
+    private static Object windowed(Object group, JsonNode spec) {
         Duration grace = spec.has("grace_ms") ? ms(spec, "grace_ms") : Duration.ZERO;
         switch (spec.get("type").asText()) {
-            case "session": return grouped.windowedBy(SessionWindows.ofInactivityGapAndGrace(ms(spec, "gap_ms"), grace));
+            case "session":
+                SessionWindows sessions = SessionWindows.ofInactivityGapAndGrace(ms(spec, "gap_ms"), grace);
+                return group instanceof CogroupedKStream cogrouped ? cogrouped.windowedBy(sessions)
+                    : ((KGroupedStream) group).windowedBy(sessions);
             case "sliding":
-                return grouped.windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(ms(spec, "difference_ms"), grace));
+                SlidingWindows sliding = SlidingWindows.ofTimeDifferenceAndGrace(ms(spec, "difference_ms"), grace);
+                return group instanceof CogroupedKStream cogrouped ? cogrouped.windowedBy(sliding)
+                    : ((KGroupedStream) group).windowedBy(sliding);
             default:
-                TimeWindows windows = TimeWindows.ofSizeAndGrace(ms(spec, "size_ms"), grace);
-                return grouped.windowedBy(spec.has("advance_ms") ? windows.advanceBy(ms(spec, "advance_ms")) : windows);
+                TimeWindows whole = TimeWindows.ofSizeAndGrace(ms(spec, "size_ms"), grace);
+                TimeWindows windows = spec.has("advance_ms") ? whole.advanceBy(ms(spec, "advance_ms")) : whole;
+                return group instanceof CogroupedKStream cogrouped ? cogrouped.windowedBy(windows)
+                    : ((KGroupedStream) group).windowedBy(windows);
         }
     }
 
@@ -343,6 +476,11 @@ public class Cases {
 
     private static Materialized materialized(JsonNode step) {
         JsonNode given = step.get("materialized");
+        if (given.path("store").asText().equals("versioned")) {
+            Materialized versioned = Materialized.as(Stores.persistentVersionedKeyValueStore(
+                given.get("name").asText(), ms(given, "history_retention_ms")));
+            return versioned.withKeySerde(serde(given.get("key"))).withValueSerde(serde(given.get("value")));
+        }
         Materialized made = given.has("name") ? Materialized.as(given.get("name").asText()) : Materialized.with(null, null);
         made.withKeySerde(serde(given.get("key"))).withValueSerde(serde(given.get("value")));
         return given.path("store").asText().equals("in_memory") ? made.withStoreType(Materialized.StoreType.IN_MEMORY) : made;
