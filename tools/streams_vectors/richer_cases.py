@@ -62,7 +62,7 @@ class RicherDrawing(Drawing):
         tables = [step["id"] for step in self.steps if step["op"] == "global_table"]
         if not tables:
             # Kafka cannot build a global table whose store is described without a name; ours can.
-            kept = {"materialized": self.store(named=True)} if self.chance(0.5) else {}
+            kept: dict[str, Any] = {"materialized": self.store(named=True)} if self.chance(0.5) else {}
             tables = [self.step("global_table", topic=_GLOBAL, consumed=TEXT, **kept).id]
             self.topics[_GLOBAL] = TEXT
         op = self.one(["join", "left_join"])

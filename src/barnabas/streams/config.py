@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from barnabas.config.loading import load_attribute
@@ -52,8 +53,15 @@ def _one_of(*choices: str, ignore_case: bool = False) -> Check:
     return check
 
 
-def _no_suppliers(value: Any) -> str | None:
-    return "Store suppliers of your own are not supported; with_store_type(persistent=...) chooses between ours"
+@dataclass(frozen=True)
+class Refused:
+    """A check that no value passes: to pass over what would change what a topology does is worse."""
+
+    why: str
+
+    def __call__(self, value: Any) -> str:
+        """Return why not."""
+        return self.why
 
 
 _OPTIMIZATIONS = ("all", "none", "reuse.ktable.source.topics", "merge.repartition.topics", "single.store.self.join")
@@ -83,7 +91,11 @@ SETTINGS: dict[str, Setting] = {
     "production.exception.handler": Setting("any", "DefaultProductionExceptionHandler"),
     "errors.dead.letter.queue.topic.name": Setting("str", None),
     "dsl.store.format": Setting("str", "DEFAULT", _one_of("HEADERS", "DEFAULT", ignore_case=True)),
-    "dsl.store.suppliers.class": Setting("any", None, _no_suppliers),
+    "dsl.store.suppliers.class": Setting(
+        "any",
+        None,
+        Refused("Store suppliers of your own are not supported; with_store_type(persistent=...) chooses between ours"),
+    ),
     "ensure.explicit.internal.resource.naming": Setting("bool", False),
     "internal.topic.prefix": Setting("str", None),
     "max.task.idle.ms": Setting("long", 0),
@@ -92,6 +104,9 @@ SETTINGS: dict[str, Setting] = {
     "poll.ms": Setting("long", 100, _at_least(0)),
     "processing.guarantee": Setting("str", "at_least_once", _one_of("at_least_once", "exactly_once_v2")),
     "repartition.purge.interval.ms": Setting("long", 30_000, _at_least(0)),
+    "processor.wrapper.class": Setting(
+        "any", None, Refused("processors are not wrapped (KIP-1112); wrap their suppliers where you add them")
+    ),
     "replication.factor": Setting("int", -1),
     "state.cleanup.delay.ms": Setting("long", 600_000, _at_least(0)),
     "state.dir": Setting("str", None),
@@ -146,11 +161,6 @@ _SERDES = {
     "uuid": Serdes.uuid,
     "json": Serdes.json,
     "void": Serdes.void,
-}
-
-#: Settings of Kafka's that would change what a topology does, and are not built: to pass over them is worse.
-_REFUSED = {
-    "processor.wrapper.class": "processors are not wrapped (KIP-1112); wrap their suppliers where you add them",
 }
 
 
@@ -229,8 +239,6 @@ def _known(found: Any, name: str, given: str) -> Any:
 
 def _checked(name: str, value: Any) -> Any:
     setting = SETTINGS.get(name)
-    if value is not None and name in _REFUSED:
-        raise ConfigError(f"Invalid value {value} for configuration {name}: {_REFUSED[name]}")
     if setting is None or value is None:
         return value
     parsed = _parsed(name, value, setting.type)

@@ -43,7 +43,7 @@ def names_read() -> set[str]:
 
 
 def test_each_setting_is_read_or_has_a_reason_why_not() -> None:
-    refused = {name for name, setting in SETTINGS.items() if setting.check is config._no_suppliers}
+    refused = {name for name, setting in SETTINGS.items() if isinstance(setting.check, config.Refused)}
 
     assert SETTINGS.keys() - names_read() - OF_CLIENTS == WITHOUT_EFFECT.keys() | refused
 
