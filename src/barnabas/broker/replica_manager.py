@@ -102,6 +102,11 @@ class ReplicaManager:
         """Return the partition of that name if it was used since the broker started."""
         return self._partitions.get((topic, index))
 
+    def lies_here(self, topic: str, index: int) -> bool:
+        """Whether a partition that there is lies with this broker: all of them do where it is alone."""
+        name = TopicPartition(topic, index)
+        return self._cluster is None or any(found.manager.holds(name) for found in self.directories)
+
     def partitions(self) -> list[Partition]:
         """Return the partitions that were used since the broker started."""
         return list(self._partitions.values())

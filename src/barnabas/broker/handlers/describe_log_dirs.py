@@ -120,7 +120,8 @@ def _parts(broker: BrokerState, asked: Mapping[str, Iterable[int]]) -> Iterator[
     for name, partitions in asked.items():
         topic = broker.metadata.topic(name)
         there = range(topic.partitions) if topic is not None else range(0)
-        for part in in_pieces((index for index in partitions if index in there), PIECE):
+        lies_here = broker.replica_manager.lies_here
+        for part in in_pieces((index for index in partitions if index in there and lies_here(name, index)), PIECE):
             yield name, part
 
 

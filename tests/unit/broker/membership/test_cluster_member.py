@@ -26,6 +26,7 @@ from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
 from barnabas.protocol.messages.config_record import ConfigRecord
 from barnabas.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from barnabas.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from barnabas.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from barnabas.protocol.messages.describe_quorum_request import DescribeQuorumRequest
 from barnabas.protocol.messages.fetch_request import FetchRequest
 from barnabas.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -75,6 +76,18 @@ def test_roles_are_taken_from_the_metadata() -> None:
     found.tell(change(FLIGHTS, 0, leader=1), change(FLIGHTS, 1, leader=3))
     assert (partition(found, 0).is_leader, partition(found, 1).is_leader) == (False, True)
     assert (partition(found, 0).leader_epoch, partition(found, 1).leader_epoch) == (1, 1)
+
+
+def test_only_replicas_of_this_broker_lie_in_its_directory() -> None:
+    found = member(*topic("flights", FLIGHTS, [3, 1], [1, 2]))
+
+    def described() -> list[int]:
+        results = found.connect().request(DescribeLogDirsRequest(topics=None), 4).results
+        return [part.partition_index for one in results[0].topics for part in one.partitions]
+
+    assert described() == [0]
+    found.tell(change(FLIGHTS, 0, leader=1, replicas=[1, 2], isr=[1]))
+    assert described() == []
 
 
 def test_a_replica_that_was_moved_away_and_a_topic_that_was_deleted_leave_no_log() -> None:
