@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from barnabas import Broker
+from tests.interop.three_brokers import count_of
 from tests.peers import apache_kafka
 from tests.peers.java_tools import JavaTools
 
@@ -54,7 +55,7 @@ def consumer_groups(run: Run, *arguments: str) -> str:
     return run("consumer.group.ConsumerGroupCommand", *arguments)
 
 
-def test_topics(run: Run, new_name: NewName) -> None:
+def test_topics(run: Run, broker: Broker, new_name: NewName) -> None:
     topic = new_name("java")
     settings = ("--config", "retention.ms=3600000", "--config", "cleanup.policy=compact,delete")
     created = run("TopicCommand", "--create", "--topic", topic, "--partitions", "4", *settings)
@@ -64,7 +65,10 @@ def test_topics(run: Run, new_name: NewName) -> None:
     described = run("TopicCommand", "--describe", "--topic", topic)
     assert "PartitionCount: 6" in described
     assert "retention.ms=3600000" in described
-    assert described.count("Isr: 1") == 6
+    assert described.count("Isr: ") == 6
+    assert all(
+        len(line.split("Isr: ")[1].split()[0].split(",")) == count_of(broker) for line in described.splitlines()[1:]
+    )
     assert run("TopicCommand", "--describe", "--under-replicated-partitions") == ""
     assert run("TopicCommand", "--describe", "--unavailable-partitions") == ""
     run("TopicCommand", "--delete", "--topic", topic)
@@ -83,7 +87,7 @@ def test_a_topic_that_exists_or_a_name_that_cannot_be_is_an_error(
     bad_setting = java.run(*command, "--topic", f"{topic}-2", "--config", "retention.ms=soon")
     assert bad_setting.code == 1
     assert "retention.ms" in bad_setting.out + bad_setting.err
-    too_wide = java.run(*command, "--topic", f"{topic}-3", "--replication-factor", "3")
+    too_wide = java.run(*command, "--topic", f"{topic}-3", "--replication-factor", "4")
     assert too_wide.code == 1
     assert "replication factor" in (too_wide.out + too_wide.err).lower()
 
@@ -185,7 +189,7 @@ def test_quotas(run: Run, new_name: NewName) -> None:
     assert "producer_byte_rate" not in run("kafka.admin.ConfigCommand", *entity, "--describe")
 
 
-def test_the_cluster(run: Run, new_name: NewName) -> None:
+def test_the_cluster(run: Run, broker: Broker, new_name: NewName) -> None:
     topic = new_name("java")
     run("TopicCommand", "--create", "--topic", topic, "--partitions", "1")
     produce(run, topic, 10)
@@ -194,10 +198,12 @@ def test_the_cluster(run: Run, new_name: NewName) -> None:
     assert "unfenced" in run("ClusterTool", "list-endpoints")
     assert "group.version" in run("FeatureCommand", "describe")
     printed = run("LogDirsCommand", "--describe", "--topic-list", topic)
-    (directories,) = json.loads(printed.splitlines()[-1])["brokers"]
-    (partition,) = directories["logDirs"][0]["partitions"]
-    assert partition["partition"] == f"{topic}-0"
-    assert partition["size"] > 0
+    brokers = json.loads(printed.splitlines()[-1])["brokers"]
+    assert len(brokers) == count_of(broker)
+    for directories in brokers:
+        (partition,) = directories["logDirs"][0]["partitions"]
+        assert partition["partition"] == f"{topic}-0"
+        assert partition["size"] > 0
     run("LeaderElectionCommand", "--election-type", "preferred", "--topic", topic, "--partition", "0")
     assert "No partition reassignments found" in run("reassign.ReassignPartitionsCommand", "--list")
     assert "Avg latency" in run(
@@ -237,5 +243,8 @@ def test_what_is_not_supported_says_so(java: JavaTools, broker: Broker) -> None:
         "org.apache.kafka.tools.MetadataQuorumCommand",
         "--bootstrap-server", broker.bootstrap_servers, "describe", "--status",
     )  # fmt: skip
+    if count_of(broker) > 1:
+        assert "CurrentVoters" in quorum.out
+        return
     assert quorum.code == 1
     assert "does not support DESCRIBE_QUORUM" in quorum.err

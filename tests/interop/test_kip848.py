@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupType, Pro
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas import Broker
+from tests.interop.three_brokers import BROKERS
 
 NewName = Callable[[str], str]
 
@@ -23,17 +24,17 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(scope="module")
-def quick_broker() -> Iterator[Broker]:
-    """A broker whose members are told quickly what has changed."""
-    with Broker(**SETTINGS) as running:
+@pytest.fixture(scope="module", params=BROKERS)
+def quick_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    """Brokers whose members are told quickly what has changed."""
+    with Broker(brokers=request.param, **SETTINGS) as running:
         yield running
         assert "please report this" not in running.log_text()
 
 
 def create(broker: Broker, topic: str, partitions: int = 6) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(10)
+    admin.create_topics([NewTopic(topic, partitions)])[topic].result(10)
 
 
 def produce(broker: Broker, topic: str, numbers: range) -> None:

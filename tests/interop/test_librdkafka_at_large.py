@@ -34,6 +34,8 @@ from confluent_kafka.admin import (
 )
 
 from barnabas import Broker
+from tests.contract.waiting import eventually
+from tests.interop.three_brokers import count_of
 
 NewName = Callable[[str], str]
 
@@ -50,7 +52,7 @@ def only(futures: dict[Any, Future[Any]]) -> Any:
 
 def create(admin: AdminClient, topic: str, partitions: int = 1, **config: str) -> None:
     settings = {name.replace("_", "."): value for name, value in config.items()}
-    only(admin.create_topics([NewTopic(topic, partitions, 1, config=settings)]))
+    only(admin.create_topics([NewTopic(topic, partitions, config=settings)]))
 
 
 def send(broker: Broker, topic: str, records: list[dict[str, Any]], **settings: Any) -> None:
@@ -199,11 +201,11 @@ def test_configs_are_altered_one_by_one_and_all_at_once(admin: AdminClient, new_
         only(admin.incremental_alter_configs([changed]))
 
     alter("cleanup.policy", "compact", AlterConfigOpType.APPEND)
-    assert sorted(value("cleanup.policy")[0].split(",")) == ["compact", "delete"]
+    eventually(lambda: sorted(value("cleanup.policy")[0].split(",")) == ["compact", "delete"])
     alter("cleanup.policy", "delete", AlterConfigOpType.SUBTRACT)
-    assert value("cleanup.policy") == ("compact", False)
+    eventually(lambda: value("cleanup.policy") == ("compact", False))
     alter("cleanup.policy", None, AlterConfigOpType.DELETE)
-    assert value("cleanup.policy") == ("delete", True)
+    eventually(lambda: value("cleanup.policy") == ("delete", True))
     with pytest.raises(KafkaException, match="retention"):
         alter("retention.ms", "soon", AlterConfigOpType.SET)
     assert value("retention.ms") == ("1000000", False)
@@ -247,15 +249,22 @@ def test_committed_offsets_are_listed_altered_and_deleted_with_their_group(
         only(admin.delete_consumer_groups([group]))
 
 
-def test_topics_and_the_cluster_are_described(admin: AdminClient, new_name: NewName) -> None:
+def test_topics_and_the_cluster_are_described(broker: Broker, admin: AdminClient, new_name: NewName) -> None:
     topic = new_name("described")
     create(admin, topic, 2)
     only(admin.create_partitions([NewPartitions(topic, 3)]))
-    described = only(admin.describe_topics(TopicCollection([topic]), include_authorized_operations=True))
-    assert [partition.leader.id for partition in described.partitions] == [1, 1, 1]
+    brokers = set(range(1, count_of(broker) + 1))
+
+    def describe() -> Any:
+        return only(admin.describe_topics(TopicCollection([topic]), include_authorized_operations=True))
+
+    eventually(lambda: len(describe().partitions) == 3)
+    described = describe()
+    assert all(partition.leader.id in brokers for partition in described.partitions)
+    assert all({node.id for node in partition.isr} == brokers for partition in described.partitions)
     assert not described.is_internal
     cluster = admin.describe_cluster(include_authorized_operations=True).result(10)
-    assert cluster.controller.id == 1
+    assert cluster.controller.id in brokers
     elected = admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(topic, 0)]).result(10)
     assert [error.code() for error in elected.values()] == [KafkaError.ELECTION_NOT_NEEDED]
     with pytest.raises(KafkaException):

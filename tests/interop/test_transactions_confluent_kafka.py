@@ -41,7 +41,7 @@ def consumer(broker: Broker, group: str) -> Consumer:
 
 def create(broker: Broker, topic: str, partitions: int) -> str:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(10)
+    admin.create_topics([NewTopic(topic, partitions)])[topic].result(10)
     return topic
 
 

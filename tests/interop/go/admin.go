@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -17,18 +18,20 @@ type administration struct {
 	adm          *kadm.Client
 	client       *kgo.Client
 	topic, group string
+	brokers      int
 }
 
 func admin(ctx context.Context, bootstrap string, arguments []string) error {
 	if len(arguments) != 1 {
 		return errors.New("admin takes PREFIX")
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	seeds := strings.Split(bootstrap, ",")
+	client, err := kgo.NewClient(kgo.SeedBrokers(seeds...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	a := &administration{kadm.NewClient(client), client, arguments[0] + "-topic", arguments[0] + "-group"}
+	a := &administration{kadm.NewClient(client), client, arguments[0] + "-topic", arguments[0] + "-group", len(seeds)}
 	steps := []struct {
 		name string
 		run  func(context.Context) error
@@ -52,6 +55,18 @@ func expect(what string, got, want any) error {
 	return nil
 }
 
+// eventually: a broker of several hears of a change a moment after the controller has answered.
+func eventually(check func() error) error {
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		err := check()
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
 func (a *administration) cluster(ctx context.Context) error {
 	meta, err := a.adm.BrokerMetadata(ctx)
 	if err != nil {
@@ -62,22 +77,22 @@ func (a *administration) cluster(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(
-		expect("brokers", len(meta.Brokers), 1), expect("a cluster id", meta.Cluster != "", true),
-		expect("answers about versions", len(versions), 1), versions.Sorted()[0].Err,
+		expect("brokers", len(meta.Brokers), a.brokers), expect("a cluster id", meta.Cluster != "", true),
+		expect("answers about versions", len(versions), a.brokers), versions.Sorted()[0].Err,
 	)
 }
 
 func (a *administration) topics(ctx context.Context) error {
 	retention := "3600000"
-	created, err := a.adm.CreateTopic(ctx, 2, 1, map[string]*string{"retention.ms": &retention}, a.topic)
+	created, err := a.adm.CreateTopic(ctx, 2, -1, map[string]*string{"retention.ms": &retention}, a.topic)
 	if err != nil {
 		return err
 	}
-	if _, err = a.adm.CreateTopic(ctx, 2, 1, nil, a.topic); !errors.Is(err, kerr.TopicAlreadyExists) {
+	if _, err = a.adm.CreateTopic(ctx, 2, -1, nil, a.topic); !errors.Is(err, kerr.TopicAlreadyExists) {
 		return fmt.Errorf("creating it again: %w", err)
 	}
 	if _, err = a.adm.CreateTopic(ctx, 2, 5, nil, a.topic+"-wide"); !errors.Is(err, kerr.InvalidReplicationFactor) {
-		return fmt.Errorf("five replicas on one broker: %w", err)
+		return fmt.Errorf("five replicas on fewer brokers: %w", err)
 	}
 	more, err := a.adm.CreatePartitions(ctx, 1, a.topic)
 	if err == nil {
@@ -86,13 +101,15 @@ func (a *administration) topics(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("one partition more: %w", err)
 	}
-	listed, err := a.adm.ListTopics(ctx, a.topic)
-	if err != nil {
-		return err
-	}
-	return errors.Join(
-		expect("partitions", len(listed[a.topic].Partitions), 3), expect("the topic id", listed[a.topic].ID, created.ID),
-	)
+	return eventually(func() error {
+		listed, err := a.adm.ListTopics(ctx, a.topic)
+		if err != nil {
+			return err
+		}
+		return errors.Join(
+			expect("partitions", len(listed[a.topic].Partitions), 3), expect("the topic id", listed[a.topic].ID, created.ID),
+		)
+	})
 }
 
 func (a *administration) configs(ctx context.Context) error {
@@ -104,25 +121,30 @@ func (a *administration) configs(ctx context.Context) error {
 	if _, err := altered.On(a.topic, func(r *kadm.AlterConfigsResponse) error { return r.Err }); err != nil {
 		return err
 	}
-	described, err := a.adm.DescribeTopicConfigs(ctx, a.topic)
-	if err != nil {
-		return err
-	}
-	topic, err := described.On(a.topic, nil)
-	if err != nil {
-		return err
-	}
-	found := ""
-	for _, config := range topic.Configs {
-		if config.Key == "retention.ms" {
-			found = config.MaybeValue()
+	err = eventually(func() error {
+		described, err := a.adm.DescribeTopicConfigs(ctx, a.topic)
+		if err != nil {
+			return err
 		}
+		topic, err := described.On(a.topic, nil)
+		if err != nil {
+			return err
+		}
+		for _, config := range topic.Configs {
+			if config.Key == "retention.ms" {
+				return expect("retention.ms", config.MaybeValue(), value)
+			}
+		}
+		return errors.New("there is no retention.ms")
+	})
+	if err != nil {
+		return err
 	}
 	brokers, err := a.adm.DescribeBrokerConfigs(ctx)
 	if err != nil {
 		return err
 	}
-	return errors.Join(expect("retention.ms", found, value), expect("brokers", len(brokers), 1), brokers[0].Err)
+	return errors.Join(expect("descriptions", len(brokers), 1), brokers[0].Err)
 }
 
 func (a *administration) offsets(ctx context.Context) error {
@@ -241,9 +263,11 @@ func (a *administration) deleteTopics(ctx context.Context) error {
 	if _, err := a.adm.DeleteTopic(ctx, a.topic); !errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return fmt.Errorf("deleting it again: %w", err)
 	}
-	listed, err := a.adm.ListTopics(ctx)
-	if err != nil {
-		return err
-	}
-	return expect("the topic's presence", listed.Has(a.topic), false)
+	return eventually(func() error {
+		listed, err := a.adm.ListTopics(ctx)
+		if err != nil {
+			return err
+		}
+		return expect("the topic's presence", listed.Has(a.topic), false)
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,13 +62,13 @@ func etl(ctx context.Context, bootstrap string, arguments []string) error {
 		bootstrap: bootstrap, source: prefix + "-source", target: prefix + "-target", group: prefix + "-group",
 		balancer: arguments[1], codec: codecs[arguments[2]], count: count, failure: make(chan error, 16),
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap))
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(bootstrap, ",")...))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	adm := kadm.NewClient(client)
-	created, err := adm.CreateTopics(ctx, partitions, 1, nil, p.source, p.target)
+	created, err := adm.CreateTopics(ctx, partitions, -1, nil, p.source, p.target)
 	if err == nil {
 		err = created.Error()
 	}
@@ -152,7 +153,7 @@ func (p *pipeline) wait(ctx context.Context, until func() bool) error {
 // produce goes on until ctx ends, a little at a time so that the group sees many fetches, and to p.count at least.
 func (p *pipeline) produce(ctx context.Context) {
 	client, err := kgo.NewClient(
-		kgo.SeedBrokers(p.bootstrap), kgo.DefaultProduceTopic(p.source), kgo.ProducerBatchCompression(p.codec),
+		kgo.SeedBrokers(strings.Split(p.bootstrap, ",")...), kgo.DefaultProduceTopic(p.source), kgo.ProducerBatchCompression(p.codec),
 	)
 	if err != nil {
 		p.failure <- err
@@ -189,7 +190,7 @@ type member struct {
 func (p *pipeline) work(ctx context.Context, m *member) {
 	background := context.Background()
 	options := append([]kgo.Opt{
-		kgo.SeedBrokers(p.bootstrap), kgo.ConsumerGroup(p.group), kgo.ConsumeTopics(p.source),
+		kgo.SeedBrokers(strings.Split(p.bootstrap, ",")...), kgo.ConsumerGroup(p.group), kgo.ConsumeTopics(p.source),
 		kgo.DefaultProduceTopic(p.target), kgo.ProducerBatchCompression(p.codec), kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(), kgo.HeartbeatInterval(100 * time.Millisecond),
 		kgo.FetchMaxWait(100 * time.Millisecond),
@@ -234,7 +235,7 @@ func (p *pipeline) checkTarget(ctx context.Context, adm *kadm.Client) error {
 		return fmt.Errorf("%d records were produced, the target holds %d", p.produced.Load(), total)
 	}
 	client, err := kgo.NewClient(
-		kgo.SeedBrokers(p.bootstrap), kgo.ConsumeTopics(p.target), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.SeedBrokers(strings.Split(p.bootstrap, ",")...), kgo.ConsumeTopics(p.target), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 	)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,13 +40,13 @@ func transactions(ctx context.Context, bootstrap string, arguments []string) err
 		bootstrap: bootstrap, source: prefix + "-source", target: prefix + "-target", group: prefix + "-group",
 		count: count, failure: make(chan error, 64),
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap))
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(bootstrap, ",")...))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	adm := kadm.NewClient(client)
-	created, err := adm.CreateTopics(ctx, partitions, 1, nil, t.source, t.target)
+	created, err := adm.CreateTopics(ctx, partitions, -1, nil, t.source, t.target)
 	if err == nil {
 		err = created.Error()
 	}
@@ -104,7 +105,7 @@ func (t *transactional) run(ctx context.Context) error {
 // live is one life of a member: it ends with ctx, or after some transactions by vanishing in the middle of one.
 func (t *transactional) live(ctx context.Context, number, life int) error {
 	session, err := kgo.NewGroupTransactSession(
-		kgo.SeedBrokers(t.bootstrap), kgo.TransactionalID(t.group+"-"+strconv.Itoa(number)),
+		kgo.SeedBrokers(strings.Split(t.bootstrap, ",")...), kgo.TransactionalID(t.group+"-"+strconv.Itoa(number)),
 		kgo.ConsumerGroup(t.group), kgo.ConsumeTopics(t.source), kgo.DefaultProduceTopic(t.target),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RequireStableFetchOffsets(),
 		kgo.HeartbeatInterval(100*time.Millisecond), kgo.FetchMaxWait(100*time.Millisecond),
@@ -150,7 +151,7 @@ func (t *transactional) check(ctx context.Context, adm *kadm.Client) error {
 		return err
 	}
 	client, err := kgo.NewClient(
-		kgo.SeedBrokers(t.bootstrap), kgo.ConsumeTopics(t.target), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.SeedBrokers(strings.Split(t.bootstrap, ",")...), kgo.ConsumeTopics(t.target), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 	)
 	if err != nil {

@@ -94,7 +94,7 @@ public class Clients {
 
     void run(int count) throws Exception {
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
-            admin.createTopics(List.of(new NewTopic(source, PARTITIONS, (short) 1), new NewTopic(target, 3, (short) 1)))
+            admin.createTopics(List.of(new NewTopic(source, PARTITIONS, (short) -1), new NewTopic(target, 3, (short) -1)))
                 .all().get();
         }
         List<Member> members = new ArrayList<>();
