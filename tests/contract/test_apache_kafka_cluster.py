@@ -1,13 +1,13 @@
-"""Clients of a cluster: three brokers of Apache Kafka that replicate, and of which one may be gone.
+"""Clients of a cluster: three brokers that replicate, and of which one may be gone, of Apache Kafka and of ours.
 
-Minutes of Java's time, so they are asked for: `./run test -m slow tests/contract/test_apache_kafka_cluster.py`.
+Minutes, so they are asked for: `./run test -m slow tests/contract/test_apache_kafka_cluster.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -24,18 +24,24 @@ from tests.contract.waiting import eventually
 from tests.peers import apache_kafka
 from tests.peers.apache_kafka import ApacheKafka
 from tests.peers.apache_kafka_cluster import ApacheKafkaCluster
+from tests.peers.mixed_cluster import BarnabasBroker, MixedCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("apache-kafka-cluster")]
 
 ONE_REPLICA = {"min.insync.replicas": "1"}
 SOON = {"reconnect.backoff.max.ms": 500, "retry.backoff.max.ms": 500}
+NEAR_BY = {"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"}
+AnyBroker = ApacheKafka | BarnabasBroker
+AnyCluster = ApacheKafkaCluster | MixedCluster
 
 
 class World:
     """The cluster, and an admin client of it."""
 
-    def __init__(self, cluster: ApacheKafkaCluster, admin: AdminClient) -> None:
-        self.brokers = cluster.brokers
+    def __init__(self, cluster: AnyCluster, admin: AdminClient) -> None:
+        self.brokers: Mapping[int, AnyBroker] = cluster.brokers
+        #: Apache Kafka's brokers are controllers, too.
+        self.controllers = cluster.controllers if isinstance(cluster, MixedCluster) else self.brokers
         self.admin = admin
         self.settings: dict[str, Any] = {"bootstrap.servers": cluster.bootstrap_servers, **SOON}
 
@@ -64,39 +70,43 @@ class World:
         eventually(lambda: all(part.leader and part.leader.id != number for part in self.replicas(topic)))
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[ApacheKafkaCluster]:
+@pytest.fixture(scope="module", params=["barnabas", "apache-kafka"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[AnyCluster]:
+    if request.param == "barnabas":
+        with MixedCluster(theirs=0, ours=3, controllers=0, our_controllers=3, settings=NEAR_BY) as ours:
+            yield ours
+        return
     missing = apache_kafka.why_not()
     if missing:
         pytest.skip(missing)
-    with ApacheKafkaCluster() as running:
-        yield running
+    with ApacheKafkaCluster() as theirs:
+        yield theirs
 
 
 @pytest.fixture
-def world(cluster: ApacheKafkaCluster) -> Iterator[World]:
+def world(cluster: AnyCluster) -> Iterator[World]:
     with AdminClient({"bootstrap.servers": cluster.bootstrap_servers, **SOON}) as admin:
         world = World(cluster, admin)
         yield world
-        for broker in cluster.brokers.values():
-            if not broker.is_running:
-                broker.start()
+        for node in {**world.controllers, **world.brokers}.values():
+            if not node.is_running:
+                node.start()
         for topic in [*admin.list_topics()]:
             admin.delete_topics([topic])
 
 
-def killed(broker: ApacheKafka) -> None:
+def killed(broker: AnyBroker) -> None:
     broker.stop(kill=True)
 
 
-def shut_down(broker: ApacheKafka) -> None:
+def shut_down(broker: AnyBroker) -> None:
     broker.stop()
 
 
 @pytest.mark.parametrize("stop", [killed, shut_down], ids=lambda stop: stop.__name__)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_every_broker_goes_in_turn_and_no_record_is_lost_or_doubled(
-    world: World, stop: Callable[[ApacheKafka], None], protocol: str
+    world: World, stop: Callable[[AnyBroker], None], protocol: str
 ) -> None:
     world.create(TOPIC)
     group = {"group.protocol": protocol, "group.id": f"{protocol}-{stop.__name__}"}
@@ -319,13 +329,14 @@ def test_the_admin_client_sees_and_moves_leaders_and_replicas(world: World) -> N
     world.admin.alter_partition_reassignments({partition: [3, 2]})
     eventually(lambda: not world.admin.list_partition_reassignments())
     eventually(lambda: [node.id for node in world.replicas(topic)[0].replicas] == [3, 2])
-    logs = world.admin.describe_log_dirs([1, 2, 3])
 
-    assert {number for number, dirs in logs.items() for found in dirs.values() if partition in found.replica_infos} == {
-        2,
-        3,
-    }
-    assert {voter.replica_id for voter in world.admin.describe_metadata_quorum().voters} == {1, 2, 3}
+    def who_has_it() -> set[int]:
+        logs = world.admin.describe_log_dirs([1, 2, 3]).items()
+        return {number for number, dirs in logs for found in dirs.values() if partition in found.replica_infos}
+
+    # A broker hears a moment later that it has lost a replica.
+    eventually(lambda: who_has_it() == {2, 3})
+    assert {voter.replica_id for voter in world.admin.describe_metadata_quorum().voters} == set(world.controllers)
 
 
 def test_the_admin_client_sees_who_may_lead_and_which_brokers_are_gone(world: World) -> None:
@@ -347,14 +358,15 @@ def test_the_admin_client_sees_who_may_lead_and_which_brokers_are_gone(world: Wo
 
 
 def test_controllers_are_found_again_when_the_active_one_dies(world: World) -> None:
-    controllers = ",".join(f"127.0.0.1:{broker.controller_port}" for broker in world.brokers.values())
+    ports = [one.controller_port if isinstance(one, ApacheKafka) else one.port for one in world.controllers.values()]
+    controllers = ",".join(f"127.0.0.1:{port}" for port in ports)
     with AdminClient({"bootstrap.controllers": controllers, **SOON}) as admin:
         described = admin.describe_cluster()
-        assert {node.id for node in described.nodes} == {1, 2, 3}
+        assert {node.id for node in described.nodes} == set(world.controllers)
         assert described.controller is not None
         assert described.controller.id == admin.describe_metadata_quorum().leader_id
 
-        killed(world.brokers[described.controller.id])
+        killed(world.controllers[described.controller.id])
         quorum = admin.describe_metadata_quorum()
         assert quorum.leader_id != described.controller.id
         everybody = ConfigResource.broker(None)

@@ -1,4 +1,4 @@
-"""A streaming query on three replicating brokers of Apache Kafka, which die in turn under it."""
+"""A streaming query on three replicating brokers, of Apache Kafka and of ours, which die in turn under it."""
 
 from __future__ import annotations
 
@@ -13,26 +13,32 @@ from tests.contract.traffic import TOPIC, Numbers
 from tests.contract.waiting import eventually
 from tests.peers import apache_kafka
 from tests.peers.apache_kafka_cluster import ApacheKafkaCluster
+from tests.peers.mixed_cluster import MixedCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.slow
+AnyCluster = ApacheKafkaCluster | MixedCluster
 
 
-@pytest.fixture
-def cluster() -> Iterator[ApacheKafkaCluster]:
+def of_ours() -> AnyCluster:
+    return MixedCluster(theirs=0, ours=3, controllers=0, our_controllers=1)
+
+
+@pytest.fixture(params=[of_ours, ApacheKafkaCluster], ids=["barnabas", "apache-kafka"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[AnyCluster]:
     missing = apache_kafka.why_not()
-    if missing:
+    if missing and request.param is ApacheKafkaCluster:
         pytest.skip(missing)
-    with ApacheKafkaCluster() as running:
+    with request.param() as running:
         with AdminClient(bootstrap_servers=running.bootstrap_servers) as admin:
             admin.create_topics([NewTopic(TOPIC, 6)])
         yield running
 
 
 def test_every_record_is_read_once_while_every_broker_is_killed_in_turn(
-    spark: SparkSession, cluster: ApacheKafkaCluster, tmp_path: Path
+    spark: SparkSession, cluster: AnyCluster, tmp_path: Path
 ) -> None:
     found: list[int] = []
 
