@@ -62,6 +62,16 @@ def test_no_file_is_large(committed: list[Path]) -> None:
     assert [path for path in there if (ROOT / path).stat().st_size > MOST_BYTES] == []
 
 
+def test_the_unit_tests_lie_in_the_rooms_of_the_source(committed: list[Path]) -> None:
+    unit = Path("tests/unit")
+    rooms = {
+        path.parent.relative_to(unit) for path in committed if path.is_relative_to(unit) and path.match("test_*.py")
+    }
+    # What is beside the source is tested there, too.
+    beside = {Path("tools"), Path("support")}
+    assert [room for room in sorted(rooms - beside) if not (ROOT / "src" / "barnabas" / room).is_dir()] == []
+
+
 # -- limits of form: a file is one idea, a function can be read at once, and imports go one way ----------------------
 
 #: What is compiled as one module for speed, and may be longer.

@@ -29,7 +29,7 @@ from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequest, 
 from barnabas.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from barnabas.protocol.topic_partition import TopicPartition
 from tests.support.core_broker import START_MS, CoreBroker, CoreClient, batch, create, fetch, produce
-from tests.unit.broker.groups.consumer_group_harness import Consumer, ConsumerHarness
+from tests.unit.broker.groups.consumer.consumer_group_harness import Consumer, ConsumerHarness
 from tests.unit.broker.groups.harness import GROUP
 from tests.unit.broker.transactions.harness import Harness as TransactionHarness
 from tests.unit.broker.transactions.wire import WireProducer

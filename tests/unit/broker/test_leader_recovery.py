@@ -13,7 +13,7 @@ from barnabas.protocol.messages.alter_partition_request import AlterPartitionReq
 from barnabas.protocol.messages.alter_partition_response import AlterPartitionResponse, PartitionData, TopicData
 from barnabas.protocol.topic_partition import TopicPartition
 from tests.support.core_broker import CoreBroker
-from tests.unit.broker.test_replicated_partition import ID, ME, SECOND, THIRD, Bench
+from tests.unit.broker.replication.test_replicated_partition import ID, ME, SECOND, THIRD, Bench
 
 
 def elected(bench: Bench, isr: tuple[int, ...] = (ME,)) -> None:

@@ -2,7 +2,7 @@
 
 Rule 1. `commit_protocol` holds what a task and the driver do, also when either comes back, as generators of steps
 without clock or socket; `driver_steps` and `task_writer` take the steps on a cluster,
-tests/unit/spark/exactly_once_model.py on a broker in memory.
+tests/unit/spark/exactly_once/exactly_once_model.py on a broker in memory.
 
 Rule 2. The driver writes what it decided to the decision log before the first EndTxn; a task reads the decision before
 it does anything; transactions without a decision are aborted at the start and after each batch.

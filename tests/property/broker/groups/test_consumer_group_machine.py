@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from barnabas import errors
 from barnabas.broker.groups.consumer_group import ConsumerGroup
-from tests.unit.broker.groups.consumer_group_harness import Consumer, ConsumerHarness
+from tests.unit.broker.groups.consumer.consumer_group_harness import Consumer, ConsumerHarness
 from tests.unit.broker.groups.harness import GROUP
 
 TOPICS = ["t", "u", "v"]

@@ -30,7 +30,7 @@ from barnabas.protocol.api import ApiKey
 from tests.support.line_errors import LineErrors
 from tests.support.network_fakes import FakeSelector
 from tests.unit.client.producer.harness import TOPIC, produce_response
-from tests.unit.client.producer.test_transactions import Transactions
+from tests.unit.client.producer.transactions.test_transactions import Transactions
 
 ROOM = Path(barnabas.client.producer.__file__).parent
 FILES = [f"client/producer/{path.relative_to(ROOM)}" for path in ROOM.rglob("*.py") if path.stem != "append"]

@@ -8,7 +8,7 @@ from barnabas import errors
 from barnabas.broker.config import BrokerConfig
 from barnabas.client.consumer.consumer_config import ConsumerConfig
 from barnabas.errors import ConfigError
-from tests.unit.broker.groups.consumer_group_harness import Consumer, ConsumerHarness
+from tests.unit.broker.groups.consumer.consumer_group_harness import Consumer, ConsumerHarness
 from tests.unit.broker.groups.harness import Harness, Member, code
 
 REBALANCE_IN_PROGRESS = code(errors.RebalanceInProgressError)

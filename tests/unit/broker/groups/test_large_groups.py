@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.broker.groups.consumer_group_harness import Consumer, ConsumerHarness
+from tests.unit.broker.groups.consumer.consumer_group_harness import Consumer, ConsumerHarness
 from tests.unit.broker.groups.harness import GROUP, Harness
 
 

@@ -10,7 +10,7 @@ from barnabas.protocol.messages.broker_heartbeat_response import BrokerHeartbeat
 from barnabas.protocol.topic_partition import TopicPartition
 from tests.support.cluster_member import MemberBroker, broker, change, topic
 from tests.support.core_broker import batch, produce
-from tests.unit.broker.test_log_directories import DIRECTORIES
+from tests.unit.broker.log.test_log_directories import DIRECTORIES
 
 FLIGHTS = bytes(15) + b"\x01"
 FIRST, SECOND = DIRECTORIES

@@ -20,7 +20,7 @@ from barnabas.errors import IllegalArgumentError, IllegalStateError, IllegalType
 from barnabas.protocol.topic_partition import TopicPartition
 from tests.unit.client.producer.harness import Harness
 from tests.unit.client.producer.test_producer import StoringBroker, connect
-from tests.unit.client.producer.test_transactions import Transactions
+from tests.unit.client.producer.transactions.test_transactions import Transactions
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from barnabas.broker.metadata.metadata_cache import BrokerAddress
 from barnabas.broker.replication.replica_selector import RACK_AWARE
 from barnabas.errors import ConfigError
 from tests.support.core_broker import CoreBroker, fetch
-from tests.unit.broker.test_replicated_partition import ME, SECOND, THIRD, Bench
+from tests.unit.broker.replication.test_replicated_partition import ME, SECOND, THIRD, Bench
 
 NONE = -1
 RACKS = {ME: "a", SECOND: "b", THIRD: "b"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barnabas.protocol import json_view
-from tests.unit.broker.groups.consumer_group_harness import Consumer, ConsumerHarness
+from tests.unit.broker.groups.consumer.consumer_group_harness import Consumer, ConsumerHarness
 from tests.unit.broker.groups.harness import GROUP, MemoryStorage
 
 NAMES = {

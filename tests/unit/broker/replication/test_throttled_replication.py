@@ -12,8 +12,8 @@ from barnabas.broker.replication.replica_logs import ReplicaLogs
 from barnabas.broker.replication.replication_quota import FOLLOWER, LEADER, ReplicationQuota
 from barnabas.protocol.messages.config_record import ConfigRecord
 from tests.support.cluster_member import MemberBroker, broker, topic
-from tests.unit.broker import test_replica_fetcher as following
-from tests.unit.broker.test_replicated_partition import ME, SECOND, THIRD, Bench
+from tests.unit.broker.replication import test_replica_fetcher as following
+from tests.unit.broker.replication.test_replicated_partition import ME, SECOND, THIRD, Bench
 
 RATE = 100
 FLIGHTS = bytes(15) + b"\x01"

@@ -9,7 +9,7 @@ import pytest
 from barnabas import errors
 from barnabas.broker.regex.matching import check, compiled
 from barnabas.broker.regex.parser import RegexSyntaxError
-from tests.unit.broker.groups.consumer_group_harness import Consumer, ConsumerHarness
+from tests.unit.broker.groups.consumer.consumer_group_harness import Consumer, ConsumerHarness
 
 
 @pytest.mark.parametrize(

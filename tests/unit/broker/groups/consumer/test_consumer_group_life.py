@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas import errors
-from tests.unit.broker.groups.consumer_group_harness import Consumer, ConsumerHarness
+from tests.unit.broker.groups.consumer.consumer_group_harness import Consumer, ConsumerHarness
 
 
 def all_of(topic: str = "t", count: int = 4) -> dict[str, set[int]]:

@@ -33,7 +33,7 @@ from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import read_batches
 from tests.support.core_broker import CoreBroker, batch, create, fetch, produce
 from tests.support.slow_storage import SlowStorage
-from tests.unit.broker.test_log_directories import DIRECTORIES, start
+from tests.unit.broker.log.test_log_directories import DIRECTORIES, start
 
 FIRST, SECOND = DIRECTORIES
 NAME = TopicPartition("t", 0)

@@ -11,7 +11,7 @@ from barnabas.protocol.messages.offset_delete_request import (
     OffsetDeleteRequestTopic,
 )
 from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from tests.unit.broker.groups.consumer_group_harness import Consumer, ConsumerHarness
+from tests.unit.broker.groups.consumer.consumer_group_harness import Consumer, ConsumerHarness
 from tests.unit.broker.groups.harness import GROUP
 
 STALE = errors.StaleMemberEpochError.code

@@ -16,9 +16,19 @@ from barnabas.broker.partition import Partition
 from barnabas.broker.replication.replica_fetcher import FetcherSettings, ReplicaFetcher
 from barnabas.broker.replication.replica_logs import ReplicaLogs
 from barnabas.protocol.messages.fetch_response import EpochEndOffset
+from tests.unit.broker.replication.test_replica_fetcher import (
+    BACKOFF,
+    EPOCH,
+    ID,
+    NAME,
+    NOW,
+    Bench,
+    asked,
+    out_of_range,
+    record,
+)
+from tests.unit.broker.replication.test_replicated_partition import Bench as ManagerBench
 from tests.unit.broker.test_loop_and_disk import QUICK, OneDisk
-from tests.unit.broker.test_replica_fetcher import BACKOFF, EPOCH, ID, NAME, NOW, Bench, asked, out_of_range, record
-from tests.unit.broker.test_replicated_partition import Bench as ManagerBench
 
 
 class SlowBench(Bench):

@@ -8,7 +8,7 @@ import pytest
 
 from barnabas import errors
 from barnabas.protocol.messages.consumer_group_heartbeat_request import TopicPartitions
-from tests.unit.broker.groups.consumer_group_harness import Consumer, ConsumerHarness
+from tests.unit.broker.groups.consumer.consumer_group_harness import Consumer, ConsumerHarness
 
 ALL = {"t": {0, 1, 2, 3}}
 

@@ -10,7 +10,7 @@ from barnabas.protocol.messages.delete_records_request import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from tests.unit.broker.test_replicated_partition import SECOND, THIRD, Bench
+from tests.unit.broker.replication.test_replicated_partition import SECOND, THIRD, Bench
 
 TIMEOUT = 5.0
 

@@ -11,7 +11,7 @@ from barnabas import errors
 from barnabas.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
 from barnabas.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from barnabas.protocol.messages.consumer_protocol_subscription import TopicPartition as Owned
-from tests.unit.broker.groups.consumer_group_harness import Assigned, Consumer, ConsumerHarness
+from tests.unit.broker.groups.consumer.consumer_group_harness import Assigned, Consumer, ConsumerHarness
 from tests.unit.broker.groups.harness import MEMBER_ID_REQUIRED
 
 REBALANCE = errors.RebalanceInProgressError.code
