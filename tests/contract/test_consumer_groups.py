@@ -34,11 +34,11 @@ def test_members_share_the_partitions_as_they_come_and_go(group: Group, strategy
 
 @pytest.mark.shows(
     "S3.84",
-    breaks="barnabas.client.consumer.coordinator.rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.invoke_partitions_assigned",
+    breaks="barnabas.client.consumer.coordinator.consumer_rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.invoke_partitions_assigned",
 )
 @pytest.mark.shows(
     "S3.85",
-    breaks="barnabas.client.consumer.coordinator.rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.invoke_partitions_assigned",
+    breaks="barnabas.client.consumer.coordinator.consumer_rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.invoke_partitions_assigned",
 )
 def test_an_eager_rebalance_takes_everything_away_first(group: Group) -> None:
     first = group.join(partition_assignment_strategy="range")
@@ -56,7 +56,7 @@ def test_an_eager_rebalance_takes_everything_away_first(group: Group) -> None:
 
 @pytest.mark.shows(
     "S3.86",
-    breaks="barnabas.client.consumer.coordinator.rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.invoke_partitions_revoked",
+    breaks="barnabas.client.consumer.coordinator.consumer_rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.invoke_partitions_revoked",
 )
 def test_a_cooperative_rebalance_takes_only_what_moves(group: Group) -> None:
     first = group.join(partition_assignment_strategy="cooperative-sticky")
@@ -170,7 +170,7 @@ def test_callbacks_of_asynchronous_commits_run_in_order_inside_the_consumer(grou
 
 @pytest.mark.shows(
     "S3.83",
-    breaks="barnabas.client.consumer.coordinator.rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.invoke_partitions_revoked",
+    breaks="barnabas.client.consumer.coordinator.consumer_rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.invoke_partitions_revoked",
 )
 def test_a_listener_may_commit_what_was_processed_before_it_gives_partitions_up(group: Group) -> None:
     group.send(40)

@@ -14,7 +14,7 @@ from barnabas.errors import RecordDeserializationError
 from tests.contract.group import PARTITIONS, SESSION_SECONDS, Group
 
 ASSIGNED = (
-    "barnabas.client.consumer.coordinator.rebalance_listener_invoker:"
+    "barnabas.client.consumer.coordinator.consumer_rebalance_listener_invoker:"
     "ConsumerRebalanceListenerInvoker.invoke_partitions_assigned"
 )
 PREPARED = "barnabas.client.consumer.coordinator.classic_coordinator:ClassicCoordinator._on_join_prepare"

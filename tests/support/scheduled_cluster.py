@@ -20,7 +20,7 @@ MODULES = tuple(
         "core_thread",
         "consumer.membership.classic_membership",
         "consumer.coordinator.coordinator",
-        "consumer.membership.commit_requests",
+        "consumer.membership.commit_request_manager",
         "consumer.coordinator.classic_coordinator",
         "consumer.membership.consumer_membership_manager",
         "consumer.consumer_network_client",

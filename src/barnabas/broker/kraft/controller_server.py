@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.config import SECURITY_PROTOCOLS, Listener, advertised_address
 from barnabas.broker.kraft.controller_node import ControllerNode, NodeEnvironment
-from barnabas.broker.kraft.controller_registration import ControllerRegistrationManager
+from barnabas.broker.kraft.controller_registration_manager import ControllerRegistrationManager
 from barnabas.broker.kraft.port_probe import probe_port
 from barnabas.broker.kraft.quorum_storage import QuorumStorage
 from barnabas.broker.log.os_filesystem import OsFileSystem

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup
+from barnabas.client.admin.admin_api_handler import Outcome, Scope, StaticLookup
 from barnabas.client.admin.requests import Answer, KeyedRequest, one_request
 from barnabas.client.admin.results import Results
 from barnabas.errors import KafkaError, for_code

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 
+from barnabas.client.admin.admin_api_driver import AdminApiDriver, Retrying
+from barnabas.client.admin.admin_api_handler import AdminApiHandler, K, V
 from barnabas.client.admin.admin_metadata import AdminMetadata
-from barnabas.client.admin.api_driver import AdminApiDriver, Retrying
-from barnabas.client.admin.api_handler import AdminApiHandler, K, V
 from barnabas.client.admin.results import Results
 from barnabas.client.admin.wrong_arguments import explained
 from barnabas.client.arguments import as_seconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.client.admin.api_handler import Scope, StaticLookup
+from barnabas.client.admin.admin_api_handler import Scope, StaticLookup
 from barnabas.client.admin.requests import Answer, KeyedRequest, one_request
 from barnabas.protocol.messages.alter_client_quotas_request import (
     AlterClientQuotasRequest,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import __version__
 from barnabas.client.admin.acls import authorized_operations
+from barnabas.client.admin.admin_api_handler import Outcome, Scope, StaticLookup
 from barnabas.client.admin.admin_metadata import FIRST_DESCRIBE_CLUSTER_WITH_ENDPOINTS
-from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup
 from barnabas.client.admin.requests import Answer, KeyedRequest, one_request
 from barnabas.network.client_request import SOFTWARE_NAME, RequestBuilder
 from barnabas.network.node import Node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup, Target
+from barnabas.client.admin.admin_api_handler import Outcome, Scope, StaticLookup, Target
 from barnabas.client.admin.requests import KeyedRequest, one_request
 from barnabas.errors import IllegalArgumentError
 from barnabas.network.client_request import RequestBuilder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.client.admin.acls import authorized_operations
-from barnabas.client.admin.api_handler import Outcome
+from barnabas.client.admin.admin_api_handler import Outcome
 from barnabas.client.admin.groups import GroupDescription, GroupState, GroupType, MemberDescription
 from barnabas.client.admin.lookups import CoordinatorStrategy
 from barnabas.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest

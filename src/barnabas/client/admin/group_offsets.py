@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.client.admin.api_handler import Outcome
+from barnabas.client.admin.admin_api_handler import Outcome
 from barnabas.client.admin.lookups import CoordinatorStrategy
 from barnabas.client.admin.partition_offsets import by_topic
 from barnabas.client.admin.requests import RequestInParts, partitions_of

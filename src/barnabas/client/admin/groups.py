@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.admin.acls import authorized_operations
-from barnabas.client.admin.api_handler import Outcome, StaticLookup
+from barnabas.client.admin.admin_api_handler import Outcome, StaticLookup
 from barnabas.client.admin.lookups import CoordinatorStrategy
 from barnabas.client.admin.requests import RequestInParts
 from barnabas.client.arguments import LONGEST_REASON

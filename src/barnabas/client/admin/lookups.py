@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.client.admin.api_handler import Outcome, Target
+from barnabas.client.admin.admin_api_handler import Outcome, Target
 from barnabas.errors import (
     CoordinatorNotAvailableError,
     LeaderNotAvailableError,

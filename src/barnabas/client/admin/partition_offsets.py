@@ -7,7 +7,7 @@ from enum import IntEnum
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.client.admin.api_handler import Outcome
+from barnabas.client.admin.admin_api_handler import Outcome
 from barnabas.client.admin.lookups import PartitionLeaderStrategy
 from barnabas.network.client_request import RequestBuilder
 from barnabas.protocol.api import ApiKey, stable_versions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup
+from barnabas.client.admin.admin_api_handler import Outcome, Scope, StaticLookup
 from barnabas.client.admin.requests import KeyedRequest, one_request
 from barnabas.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
 from barnabas.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData

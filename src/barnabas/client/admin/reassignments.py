@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.client.admin.api_handler import Scope, StaticLookup
+from barnabas.client.admin.admin_api_handler import Scope, StaticLookup
 from barnabas.client.admin.partition_offsets import by_topic
 from barnabas.client.admin.requests import Answer, KeyedRequest, RequestInParts, one_request, partitions_of
 from barnabas.network.client_request import RequestBuilder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from barnabas.client.admin.api_handler import K, Lookup, Outcome, Scope, StaticLookup, Target, V, is_passing
+from barnabas.client.admin.admin_api_handler import K, Lookup, Outcome, Scope, StaticLookup, Target, V, is_passing
 from barnabas.errors import KafkaError, UnsupportedVersionError, for_code
 from barnabas.network.client_request import RequestBuilder
 from barnabas.protocol.api import stable_versions

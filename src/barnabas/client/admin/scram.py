@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup
+from barnabas.client.admin.admin_api_handler import Outcome, Scope, StaticLookup
 from barnabas.client.admin.requests import Answer, KeyedRequest
 from barnabas.errors import IllegalArgumentError
 from barnabas.protocol.messages.alter_user_scram_credentials_request import (

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.admin.acls import authorized_operations
-from barnabas.client.admin.api_handler import Outcome
+from barnabas.client.admin.admin_api_handler import Outcome
 from barnabas.client.admin.groups import GroupState
 from barnabas.client.admin.lookups import CoordinatorStrategy
 from barnabas.client.admin.partition_offsets import by_topic

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.admin.acls import authorized_operations
-from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup, label
+from barnabas.client.admin.admin_api_handler import Outcome, Scope, StaticLookup, label
 from barnabas.client.admin.requests import KeyedRequest, one_request
 from barnabas.client.admin.results import Results
 from barnabas.client.admin.topics import TopicKey, id_or_none

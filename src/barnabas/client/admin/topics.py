@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from barnabas.client.admin.api_handler import K, Outcome, Scope, StaticLookup, label
+from barnabas.client.admin.admin_api_handler import K, Outcome, Scope, StaticLookup, label
 from barnabas.client.admin.configs import ConfigEntry, config_text
 from barnabas.client.admin.new_topic import NewPartitions, NewTopic
 from barnabas.errors import ThrottlingQuotaExceededError

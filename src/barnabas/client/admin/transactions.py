@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.client.admin.api_handler import Lookup, Outcome, StaticLookup
+from barnabas.client.admin.admin_api_handler import Lookup, Outcome, StaticLookup
 from barnabas.client.admin.lookups import CoordinatorStrategy, PartitionLeaderStrategy
 from barnabas.client.admin.partition_offsets import by_topic
 from barnabas.client.admin.requests import Answer, KeyedRequest, from_each_broker, one_key_each, partitions_of

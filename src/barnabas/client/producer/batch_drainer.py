@@ -12,7 +12,7 @@ from barnabas.protocol.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from barnabas.client.cluster import Cluster
     from barnabas.client.producer.batch_queues import BatchQueues
-    from barnabas.client.producer.transactions.sequences import BatchNumbering
+    from barnabas.client.producer.transactions.txn_partition_map import BatchNumbering
     from barnabas.network.node import Node
 
 

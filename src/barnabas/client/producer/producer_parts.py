@@ -18,7 +18,7 @@ from barnabas.client.producer.producer_metrics import ProducerMetrics
 from barnabas.client.producer.record_accumulator import RecordAccumulator
 from barnabas.client.producer.sender import Guarantees, Sender
 from barnabas.client.producer.transactions.idempotence import IdempotenceManager
-from barnabas.client.producer.transactions.manager import TransactionManager
+from barnabas.client.producer.transactions.transaction_manager import TransactionManager
 from barnabas.client.producer_metadata import ProducerMetadata
 from barnabas.client.serializers import resolve_serializer
 from barnabas.records.builder import RecordBatchBuilder
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from barnabas.client.cluster import Cluster
     from barnabas.client.environment import Environment
     from barnabas.client.producer.append import TopicInfo
-    from barnabas.client.producer.transactions.sequences import BatchNumbering
+    from barnabas.client.producer.transactions.txn_partition_map import BatchNumbering
     from barnabas.network.network_client import NetworkClient
 
 

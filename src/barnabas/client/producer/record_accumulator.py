@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from barnabas.client.producer.in_flight_batches import InFlightBatches
     from barnabas.client.producer.produce_request_result import ProduceRequestResult
     from barnabas.client.producer.slow_append import EncodedRecord
-    from barnabas.client.producer.transactions.sequences import BatchNumbering
+    from barnabas.client.producer.transactions.txn_partition_map import BatchNumbering
     from barnabas.network.node import Node
     from barnabas.records.builder import RecordBatchBuilder
     from barnabas.records.rows import ArrowRows

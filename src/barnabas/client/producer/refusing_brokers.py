@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from barnabas.client.producer.in_flight_batches import InFlightBatches
     from barnabas.client.producer.producer_batch import ProducerBatch
     from barnabas.client.producer.record_accumulator import RecordAccumulator
-    from barnabas.client.producer.transactions.manager import TransactionManager
+    from barnabas.client.producer.transactions.transaction_manager import TransactionManager
     from barnabas.network.network_client import NetworkClient
     from barnabas.network.node import Node
 

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from barnabas.client.producer.producer_metrics import ProducerMetrics
     from barnabas.client.producer.record_accumulator import RecordAccumulator
     from barnabas.client.producer.transactions.idempotence import IdempotenceManager
-    from barnabas.client.producer.transactions.manager import TransactionManager
-    from barnabas.client.producer.transactions.sequences import BatchNumbering
+    from barnabas.client.producer.transactions.transaction_manager import TransactionManager
+    from barnabas.client.producer.transactions.txn_partition_map import BatchNumbering
     from barnabas.client.producer_metadata import ProducerMetadata
     from barnabas.network.network_client import NetworkClient
 

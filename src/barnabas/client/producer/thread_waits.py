@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from barnabas.client.producer.produce_request_result import ProduceRequestResult
     from barnabas.client.producer.producer_parts import ProducerParts
     from barnabas.client.producer.sender_thread import SenderThread
-    from barnabas.client.producer.transactions.results import TransactionalRequestResult
+    from barnabas.client.producer.transactions.transactional_request_result import TransactionalRequestResult
     from barnabas.client.producer_metadata import ProducerMetadata
     from barnabas.client.telemetry.client_telemetry_sender import ClientTelemetrySender
 

@@ -15,8 +15,8 @@ from barnabas.protocol.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMetadata
     from barnabas.client.producer.producer_core import ProducerCore
-    from barnabas.client.producer.transactions.manager import TransactionManager
-    from barnabas.client.producer.transactions.results import TransactionalRequestResult
+    from barnabas.client.producer.transactions.transaction_manager import TransactionManager
+    from barnabas.client.producer.transactions.transactional_request_result import TransactionalRequestResult
     from barnabas.client.producer.waits import Waits
     from barnabas.client.steps import Steps
 

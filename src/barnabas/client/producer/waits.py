@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from barnabas.client.producer.produce_request_result import ProduceRequestResult
-    from barnabas.client.producer.transactions.results import TransactionalRequestResult
+    from barnabas.client.producer.transactions.transactional_request_result import TransactionalRequestResult
     from barnabas.client.producer_metadata import ProducerMetadata
     from barnabas.client.steps import Steps
     from barnabas.client.telemetry.client_telemetry_sender import ClientTelemetrySender

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from barnabas.client.admin.api_handler import Outcome
+from barnabas.client.admin.admin_api_handler import Outcome
 from barnabas.client.admin.lookups import CoordinatorStrategy
 from barnabas.client.admin.requests import one_key_each
 from barnabas.errors import TransactionalIdNotFoundError, UnsupportedVersionError

@@ -13,7 +13,7 @@ from barnabas.streams.dsl.graph.graph_node import GraphNode, ProcessorGraphNode
 from barnabas.streams.dsl.graph.repartition_nodes import OptimizableRepartitionNode
 from barnabas.streams.dsl.ktable import KTable
 from barnabas.streams.dsl.repartitioned_source import repartitioned_source
-from barnabas.streams.topology.materialized import MaterializedInternal
+from barnabas.streams.topology.materialized_internal import MaterializedInternal
 
 
 def zero() -> int:

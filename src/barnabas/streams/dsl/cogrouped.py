@@ -25,7 +25,7 @@ from barnabas.streams.dsl.window_kinds import window_kind
 from barnabas.streams.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from barnabas.streams.emit_strategy import EmitStrategy
 from barnabas.streams.engine.processors import KStreamAggregate, KTablePassThrough
-from barnabas.streams.topology.materialized import MaterializedInternal
+from barnabas.streams.topology.materialized_internal import MaterializedInternal
 from barnabas.streams.topology.stores import StoreBuilder
 from barnabas.streams.windowed import Windowed
 

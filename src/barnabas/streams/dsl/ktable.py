@@ -31,7 +31,7 @@ from barnabas.streams.engine.processors import (
 )
 from barnabas.streams.errors import TopologyError
 from barnabas.streams.serdes import Serde
-from barnabas.streams.topology.materialized import MaterializedInternal
+from barnabas.streams.topology.materialized_internal import MaterializedInternal
 from barnabas.streams.topology.stores import StoreBuilder, StoreKind
 from barnabas.streams.topology.topology import check_supplier
 

@@ -16,7 +16,7 @@ from barnabas.streams.dsl.options import Consumed
 from barnabas.streams.dsl.repartitioned_source import repartitioned_source
 from barnabas.streams.engine.processors import KTableSource, KTableSourceValueGetterSupplier
 from barnabas.streams.errors import TopologyError
-from barnabas.streams.topology.materialized import MaterializedInternal
+from barnabas.streams.topology.materialized_internal import MaterializedInternal
 
 if TYPE_CHECKING:
     from barnabas.streams.dsl.kstream import KStream

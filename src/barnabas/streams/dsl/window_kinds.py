@@ -13,7 +13,7 @@ from barnabas.streams.engine.processors import (
     KStreamWindowAggregate,
 )
 from barnabas.streams.serdes import SessionWindowedSerde, TimeWindowedSerde
-from barnabas.streams.topology.materialized import MaterializedInternal
+from barnabas.streams.topology.materialized_internal import MaterializedInternal
 from barnabas.streams.topology.stores import StoreBuilder
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barnabas.client.admin.admin_api_driver import AdminApiDriver, Retrying
 from barnabas.client.admin.admin_metadata import AdminMetadata
-from barnabas.client.admin.api_driver import AdminApiDriver, Retrying
 from barnabas.client.admin.groups import DeleteGroupsHandler
 from barnabas.client.default_metadata_updater import DefaultMetadataUpdater
 from barnabas.errors import KafkaTimeoutError

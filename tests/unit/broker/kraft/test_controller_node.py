@@ -8,7 +8,7 @@ import pytest
 
 from barnabas import errors
 from barnabas.broker.controller.envelopes import FORWARDABLE
-from barnabas.broker.kraft.controller_registration import ControllerRegistrationManager
+from barnabas.broker.kraft.controller_registration_manager import ControllerRegistrationManager
 from barnabas.broker.kraft.controller_requests import OF_QUORUM
 from barnabas.broker.kraft.controller_rules import CONTROLLER_RULES
 from barnabas.broker.membership.forwarding import encode_principal

@@ -96,7 +96,7 @@ def test_commit_gives_up_in_time(cluster: ScriptedCluster) -> None:
 
 @pytest.mark.shows("S2.38", breaks="barnabas.client.consumer.commit_calls:CommitCalls.commit_async")
 @pytest.mark.shows(
-    "S3.73", breaks="barnabas.client.consumer.membership.commit_requests:CommitRequestManager._on_failed"
+    "S3.73", breaks="barnabas.client.consumer.membership.commit_request_manager:CommitRequestManager._on_failed"
 )
 def test_commit_async_does_not_wait_and_is_not_tried_again(cluster: ScriptedCluster) -> None:
     consumer = member(cluster)

@@ -19,7 +19,7 @@ from barnabas.client.producer.record_accumulator import RecordAccumulator
 from barnabas.client.producer.sender import Guarantees, Sender
 from barnabas.client.producer.slow_append import EncodedRecord
 from barnabas.client.producer.transactions.idempotence import IdempotenceManager
-from barnabas.client.producer.transactions.manager import TransactionManager
+from barnabas.client.producer.transactions.transaction_manager import TransactionManager
 from barnabas.client.producer_metadata import ProducerMetadata
 from barnabas.client.steps import run
 from barnabas.network.exponential_backoff import ExponentialBackoff

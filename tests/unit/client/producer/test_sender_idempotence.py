@@ -10,7 +10,7 @@ from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from tests.unit.client.producer.harness import T0, T1, Harness
 
-TRANSACTIONS = "barnabas.client.producer.transactions.sequences:ProducerSequences"
+TRANSACTIONS = "barnabas.client.producer.transactions.txn_partition_map:TxnPartitionMap"
 
 
 def code(name: str) -> int:

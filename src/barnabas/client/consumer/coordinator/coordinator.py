@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.consumer.consumer_metrics import RebalanceMetrics
 from barnabas.client.consumer.coordinator.auto_commits import AutoCommits
+from barnabas.client.consumer.coordinator.consumer_rebalance_listener_invoker import ConsumerRebalanceListenerInvoker
 from barnabas.client.consumer.coordinator.offset_commits import OffsetCommitCallback, OffsetCommits, Offsets
-from barnabas.client.consumer.coordinator.rebalance_listener_invoker import ConsumerRebalanceListenerInvoker
 from barnabas.client.consumer.membership.commit_errors import NOT_A_MEMBER, REBALANCING
 from barnabas.client.consumer.membership.messages import (
     NO_GENERATION,

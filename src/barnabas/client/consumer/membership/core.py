@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.client.consumer.consumer_metrics import coordinator_metrics
 from barnabas.client.consumer.membership.classic_membership import ClassicMembership
-from barnabas.client.consumer.membership.commit_requests import CommitRequestManager
+from barnabas.client.consumer.membership.commit_request_manager import CommitRequestManager
 from barnabas.client.consumer.membership.coordinator_lookup import CoordinatorLookup
 from barnabas.client.consumer.membership.messages import (
     Command,

@@ -16,16 +16,19 @@ record costs no more in a transaction than outside.
 The parts, from the bottom:
 
     states.py          the states, which may follow which, and the state machine; its theory of operation
-    sequences.py       producer id, epoch and numbers of batches, with and without transactions; BatchNumbering,
+    txn_partition_map.py
+                       producer id, epoch and numbers of batches, with and without transactions; BatchNumbering,
                        what Sender and accumulator ask
     txn_partition_entry.py
                        one partition's numbers and batches in flight; renumbers them from 0 for a new epoch
     outcomes.py        what an answer means, as values
     requests.py        InitProducerId, AddPartitionsToTxn, ..., EndTxn: `build()` and `handle() -> Outcome`
-    results.py         what a call of the application waits for
+    transactional_request_result.py
+                       what a call of the application waits for
     request_queue.py   the requests that wait, the one in flight, the coordinators
     idempotence.py     IdempotenceManager: the producer without transactions; a gap raises the epoch
-    manager.py         TransactionManager: has sequences, states and a queue; a gap fails the transaction
+    transaction_manager.py
+                       TransactionManager: has sequences, states and a queue; a gap fails the transaction
     request_sender.py  the part of the Sender that brings requests to their brokers
     detached.py        transactions that one process writes and another one ends
 

@@ -15,7 +15,7 @@ from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.client.producer.producer import Producer
-    from barnabas.client.producer.transactions.manager import TransactionManager
+    from barnabas.client.producer.transactions.transaction_manager import TransactionManager
 
 
 class DetachedTransaction(NamedTuple):

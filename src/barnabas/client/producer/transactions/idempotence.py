@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from barnabas.client.producer.producer_batch import ProducerBatch
-from barnabas.client.producer.transactions.sequences import ProducerSequences
 from barnabas.client.producer.transactions.states import State
+from barnabas.client.producer.transactions.txn_partition_map import TxnPartitionMap
 from barnabas.errors import (
     ClusterAuthorizationError,
     KafkaError,
@@ -29,7 +29,7 @@ class IdempotenceManager:
     is_completing = False
 
     def __init__(self) -> None:
-        self.sequences = ProducerSequences()
+        self.sequences = TxnPartitionMap()
         self.state = State.UNINITIALIZED
         self.last_error: KafkaError | None = None
         self._epoch_bump_required = False

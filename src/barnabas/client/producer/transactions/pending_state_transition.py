@@ -9,8 +9,8 @@ from barnabas.errors import IllegalStateError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from barnabas.client.producer.transactions.results import TransactionalRequestResult
     from barnabas.client.producer.transactions.states import State
+    from barnabas.client.producer.transactions.transactional_request_result import TransactionalRequestResult
     from barnabas.errors import KafkaError
 
 

@@ -9,7 +9,7 @@ from barnabas.client.producer.transactions.requests import FindCoordinator, Tran
 from barnabas.errors import KafkaError
 
 if TYPE_CHECKING:
-    from barnabas.client.producer.transactions.results import TransactionalRequestResult
+    from barnabas.client.producer.transactions.transactional_request_result import TransactionalRequestResult
     from barnabas.network.exponential_backoff import ExponentialBackoff
     from barnabas.network.node import Node
 

@@ -11,8 +11,8 @@ from barnabas.errors import KafkaError, TransactionAbortedError
 
 if TYPE_CHECKING:
     from barnabas.client.producer.record_accumulator import RecordAccumulator
-    from barnabas.client.producer.transactions.manager import TransactionManager
     from barnabas.client.producer.transactions.requests import TransactionalRequest
+    from barnabas.client.producer.transactions.transaction_manager import TransactionManager
     from barnabas.client.producer_metadata import ProducerMetadata
     from barnabas.network.network_client import NetworkClient
     from barnabas.network.node import Node

@@ -23,8 +23,8 @@ from barnabas.client.producer.transactions.outcomes import (
     Retry,
     TransactionEnded,
 )
-from barnabas.client.producer.transactions.results import TransactionalRequestResult
 from barnabas.client.producer.transactions.states import PreparedTxnState
+from barnabas.client.producer.transactions.transactional_request_result import TransactionalRequestResult
 from barnabas.errors import KafkaError, for_code
 from barnabas.network.client_request import RequestBuilder
 from barnabas.network.node import Node

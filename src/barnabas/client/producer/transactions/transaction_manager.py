@@ -32,9 +32,9 @@ from barnabas.client.producer.transactions.requests import (
     TransactionalRequest,
     TxnOffsetCommit,
 )
-from barnabas.client.producer.transactions.sequences import ProducerSequences
 from barnabas.client.producer.transactions.states import PreparedTxnState, State, TransactionStates
 from barnabas.client.producer.transactions.transaction_version import TransactionVersion
+from barnabas.client.producer.transactions.txn_partition_map import TxnPartitionMap
 from barnabas.errors import (
     ClusterAuthorizationError,
     IllegalStateError,
@@ -49,7 +49,7 @@ from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMetadata
-    from barnabas.client.producer.transactions.results import TransactionalRequestResult
+    from barnabas.client.producer.transactions.transactional_request_result import TransactionalRequestResult
     from barnabas.network.client_request import ClientResponse
     from barnabas.network.exponential_backoff import ExponentialBackoff
     from barnabas.network.node_api_versions import NodeApiVersions
@@ -74,7 +74,7 @@ class TransactionManager:
         two_phase_commit: bool = False,
     ) -> None:
         self.lock = threading.RLock()
-        self.sequences = ProducerSequences()
+        self.sequences = TxnPartitionMap()
         self.states = TransactionStates(transactional_id, lambda: self.sequences.producer, self.lock)
         self.requests = RequestQueue(self.lock, retry_backoff)
         self.transaction_timeout_ms = transaction_timeout_ms

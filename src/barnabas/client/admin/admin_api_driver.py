@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple
 
+from barnabas.client.admin.admin_api_handler import AdminApiHandler, K, Outcome, Scope, Target, V, label
 from barnabas.client.admin.admin_metadata import AdminMetadata
-from barnabas.client.admin.api_handler import AdminApiHandler, K, Outcome, Scope, Target, V, label
 from barnabas.client.admin.results import Results
 from barnabas.client.admin.wrong_arguments import wrong_keys
 from barnabas.errors import (

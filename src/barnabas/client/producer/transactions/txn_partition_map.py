@@ -17,7 +17,7 @@ from barnabas.protocol.producer_identity import (
 from barnabas.protocol.topic_partition import TopicPartition
 
 
-class ProducerSequences:
+class TxnPartitionMap:
     """The producer's id and epoch, and an entry for each partition that it wrote to. Only the Sender thread calls it.
 
     A partition is unresolved after a batch that was sent there expired: the broker may or may not have stored it, which
@@ -151,7 +151,7 @@ class BatchNumbering(Protocol):
     itself, the other fails the transaction.
     """
 
-    sequences: ProducerSequences
+    sequences: TxnPartitionMap
 
     @property
     def is_completing(self) -> bool:
