@@ -11,14 +11,16 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas import AdminClient, Consumer, Producer
+from barnabas.admin import AclBinding, AclBindingFilter, AclOperation, PatternType, ResourceType
 from barnabas.client.admin.configs import AlterConfigOp, ConfigResource
 from barnabas.client.admin.topics import NewTopic
 from barnabas.protocol.kinds import ConfigResourceType
 from tests.contract.mixed_world import SOON
+from tests.contract.waiting import eventually
 from tests.peers import zookeeper
 from tests.peers.mixed_cluster import BarnabasBroker
 from tests.peers.secure_kafka import Certificates
-from tests.peers.zookeeper import ZooKeeper
+from tests.peers.zookeeper import ZooKeeper, ZooKeeperCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(200), pytest.mark.xdist_group("zookeeper-cluster")]
 
@@ -121,3 +123,31 @@ def test_a_broker_that_is_not_let_in_ends_and_says_why(
     finally:
         found.stop(kill=True)
         shutil.rmtree(found.folder, ignore_errors=True)
+
+
+def test_acls_that_brokers_of_either_kind_write_are_known_to_the_other() -> None:
+    missing = zookeeper.why_not()
+    if missing:
+        pytest.skip(missing)
+    settings = {
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "super.users": "User:ANONYMOUS",
+        "default.replication.factor": "1",
+    }
+    literal = AclBinding(ResourceType.TOPIC, "flights", "User:alice", AclOperation.DESCRIBE_CONFIGS)
+    prefixed = AclBinding(
+        ResourceType.GROUP, "gr", "User:bob", AclOperation.READ, pattern_type=PatternType.PREFIXED, host="10.0.0.1"
+    )
+    with ZooKeeperCluster(1, 1, settings) as cluster:
+        theirs, ours = (
+            AdminClient({"bootstrap.servers": cluster.brokers[number].bootstrap_servers, **SOON}) for number in (1, 2)
+        )
+        with theirs, ours:
+            for writer, reader in ((theirs, ours), (ours, theirs)):
+                writer.create_acls([literal, prefixed])
+                eventually(lambda: set(reader.describe_acls()) == {literal, prefixed})  # noqa: B023
+                assert set(writer.describe_acls()) == {literal, prefixed}
+                writer.delete_acls([AclBindingFilter(resource_type=ResourceType.GROUP)])
+                eventually(lambda: set(reader.describe_acls()) == {literal})  # noqa: B023
+                reader.delete_acls([AclBindingFilter()])
+                eventually(lambda: not writer.describe_acls())  # noqa: B023

@@ -132,6 +132,13 @@ RULES: dict[int, Rule] = {
     ApiKey.DESCRIBE_QUORUM: cluster(Op.DESCRIBE),
     ApiKey.UNREGISTER_BROKER: cluster(Op.ALTER),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: topic_rules.describe_topic_partitions,
+    # Between brokers of a cluster with ZooKeeper.
+    ApiKey.LEADER_AND_ISR: cluster(Op.CLUSTER_ACTION),
+    ApiKey.STOP_REPLICA: cluster(Op.CLUSTER_ACTION),
+    ApiKey.UPDATE_METADATA: cluster(Op.CLUSTER_ACTION),
+    ApiKey.CONTROLLED_SHUTDOWN: cluster(Op.CLUSTER_ACTION),
+    ApiKey.ALTER_PARTITION: cluster(Op.CLUSTER_ACTION),
+    ApiKey.ALLOCATE_PRODUCER_IDS: cluster(Op.CLUSTER_ACTION),
 }
 
 

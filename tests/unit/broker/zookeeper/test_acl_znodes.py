@@ -15,9 +15,15 @@ from barnabas.broker.zookeeper.znodes import MalformedZnodeError
 from barnabas.errors import ConfigError
 from barnabas.protocol.kinds import AclOperation as Op
 from barnabas.protocol.kinds import AclPermissionType, PatternType, ResourceType
+from barnabas.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+from barnabas.protocol.messages.alter_partition_request import AlterPartitionRequest
+from barnabas.protocol.messages.controlled_shutdown_request import ControlledShutdownRequest
 from barnabas.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from barnabas.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from barnabas.protocol.messages.describe_acls_request import DescribeAclsRequest
+from barnabas.protocol.messages.leader_and_isr_request import LeaderAndIsrRequest
+from barnabas.protocol.messages.stop_replica_request import StopReplicaRequest
+from barnabas.protocol.messages.update_metadata_request import UpdateMetadataRequest
 from tests.support.zookeeper_member import ZooKeeperBroker
 from tests.support.zookeeper_model import ModelZooKeeper
 from tests.unit.broker.zookeeper.test_znodes import TREE, data
@@ -229,3 +235,22 @@ def test_a_broker_without_zookeeper_has_no_acl_authorizer() -> None:
 
     with pytest.raises(ConfigError, match="keeps ACLs in ZooKeeper"):
         make_authorization(BrokerConfig(SETTINGS), ClusterMetadata(MemoryStore()))
+
+
+def test_what_brokers_and_controllers_ask_of_each_other_needs_cluster_action() -> None:
+    settings = {**SETTINGS, "super.users": "User:other"}
+    found = ZooKeeperBroker(settings=settings)
+    requests = (
+        (LeaderAndIsrRequest(), 7),
+        (StopReplicaRequest(), 4),
+        (UpdateMetadataRequest(), 8),
+        (ControlledShutdownRequest(), 3),
+        (AlterPartitionRequest(), 3),
+        (AllocateProducerIdsRequest(), 0),
+    )
+    assert {request.API_KEY for request, _ in requests} == set(found.control.served)
+    for request, version in requests:
+        assert found.connect().request(request, version).error_code == 31
+    others_write(found, Pattern(ResourceType.CLUSTER, "kafka-cluster", LITERAL), AclBinding(
+        ResourceType.CLUSTER, "kafka-cluster", LITERAL, "User:ANONYMOUS", "*", Op.CLUSTER_ACTION, ALLOW))  # fmt: skip
+    assert found.connect().request(UpdateMetadataRequest(controller_epoch=1), 8).error_code == 0
