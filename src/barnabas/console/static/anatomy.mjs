@@ -4,6 +4,7 @@ import { html, t, get, enc, useDocument, useState, useEffect, useRef, visible, P
 const SPEEDS = [0.1, 1, 10, 100];
 const FRAME = 120;
 
+const exact = (value) => (typeof value === "number" ? Number(value.toFixed(3)) : value === "" ? "–" : value);
 const fact = ([name, value]) => t(`fact.${name}`, { v: visible(value) });
 
 function AnatomyBox({ box, isNew }) {
@@ -69,7 +70,7 @@ function Player({ path, span }) {
     pressed.preventDefault();
     go(step + move);
   };
-  const fields = Object.fromEntries(Object.entries(event.fields).map(([name, value]) => [name, visible(value === "" ? "–" : value)]));
+  const fields = Object.fromEntries(Object.entries(event.fields).map(([name, value]) => [name, visible(exact(value))]));
   return html`<div onKeyDown=${onKey}><div class="row" role="group" aria-label=${t("anatomy.steps")}>
       ${button("first", "«", () => go(0), step === 0)}${button("back", "‹", () => go(step - 1), step === 0)}
       ${button(isPlaying ? "pause" : "play", isPlaying ? "■" : "▶", () => setPlaying(!isPlaying), step >= steps - 1)}
