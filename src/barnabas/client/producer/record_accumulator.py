@@ -128,15 +128,15 @@ class RecordAccumulator(RecordAppender):
                 future = self.try_append(queue, *record)
                 if future is None and memory is not None:
                     future, is_new = self._append_new_batch(queue, TopicPartition(topic, chosen), record, memory), True
-                if future is not None:
-                    self._count_for_sticky(info, partition < 0, record.size, queue, cluster)
+                if future is None:
+                    return RecordAppendResult(None, chosen, 0 if abort_on_new_batch else needed)
+                self._count_for_sticky(info, partition < 0, record.size, queue, cluster)
+                # Without the lock the Sender may drain the batch at any moment.
+                is_full = (is_new and len(queue) > 1) or queue[-1].is_full(self.batch_size)
+                return RecordAppendResult(future, chosen, batch_is_full=is_full, new_batch_created=is_new)
         finally:
             if memory is not None and not is_new:
                 memory.release()
-        if future is None:
-            return RecordAppendResult(None, chosen, 0 if abort_on_new_batch else needed)
-        is_full = (is_new and len(queue) > 1) or queue[-1].is_full(self.batch_size)
-        return RecordAppendResult(future, chosen, batch_is_full=is_full, new_batch_created=is_new)
 
     def _settle_partition(self, info: TopicInfo, partition: int, cluster: Cluster) -> int:
         """Return the record's partition.
@@ -221,7 +221,8 @@ class RecordAccumulator(RecordAppender):
                 is_taken = True
                 self._append_batch(queue, batch)
                 self._count_for_sticky(info, partition < 0, builder.uncompressed_size, queue, cluster)
-            return RowsAppendResult(batch.request_result, 0, batch.record_count - 1, next_row, new_batch_created=True)
+                last = batch.record_count - 1
+                return RowsAppendResult(batch.request_result, 0, last, next_row, new_batch_created=True)
         finally:
             if memory is not None and not is_taken:
                 memory.release()

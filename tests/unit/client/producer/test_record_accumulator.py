@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gc
 import threading
+from collections.abc import Callable
 
+import pyarrow as pa
 import pytest
 
 from barnabas.client.producer.append import SendPath
 from barnabas.client.producer.producer_batch import ProducerBatch
 from barnabas.errors import BufferExhaustedError, IllegalStateError, KafkaError
 from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.records.table_encoder import arrow_rows
 from tests.unit.client.producer.harness import T0, T1, TOPIC, Harness
 
 ACCUMULATOR = "barnabas.client.producer.record_accumulator:RecordAccumulator"
@@ -386,3 +389,57 @@ def test_no_other_code_runs_while_a_record_is_appended_without_the_lock() -> Non
 
     assert half_done == []
     assert batch.record_count == 5
+
+
+class LockThatLetsOthersIn:
+    """A lock; whoever lets go of it does not go on before another thread has had a turn."""
+
+    def __init__(self, lock: threading.Lock, turn: Callable[[], object]) -> None:
+        self._lock = lock
+        self._turn = turn
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        self._turn()
+
+
+@pytest.fixture
+def drained() -> list[ProducerBatch]:
+    return []
+
+
+def raced(drained: list[ProducerBatch]) -> Harness:
+    """A producer whose Sender drains all that there is as soon as an append lets go of the lock."""
+    harness = Harness(linger_ms=1000, enable_idempotence=False)
+    accumulator, cluster = harness.accumulator, harness.cluster
+
+    def drain() -> None:
+        for batches in accumulator.drain(cluster, cluster.nodes, 1 << 20, harness.now).values():
+            drained.extend(batches)
+
+    accumulator.topic_info(TOPIC)
+    accumulator._lock = LockThatLetsOthersIn(accumulator._lock, drain)  # type: ignore[assignment]
+    return harness
+
+
+@pytest.mark.parametrize("partition", [0, -1])
+def test_the_sender_may_drain_a_record_as_soon_as_it_is_appended(drained: list[ProducerBatch], partition: int) -> None:
+    result = raced(drained).append(partition=partition)
+
+    assert result.future is not None
+    assert result.new_batch_created
+    assert [batch.record_count for batch in drained] == [1]
+
+
+@pytest.mark.parametrize("partition", [0, -1])
+def test_the_sender_may_drain_rows_as_soon_as_they_are_appended(drained: list[ProducerBatch], partition: int) -> None:
+    harness = raced(drained)
+    rows = arrow_rows(pa.record_batch({"value": [b"a", b"b", b"c"]}), 1)
+
+    result = harness.accumulator.append_rows_nowait(TOPIC, partition, rows, 0, harness.cluster)
+
+    assert (result.first, result.last, result.next_row) == (0, 2, 3)
+    assert [batch.record_count for batch in drained] == [3]
