@@ -31,7 +31,8 @@ ELSEWHERE = {
     "docs/guide/serializers.md": "tests/interop/test_documented_serializers.py",
     "docs/guide/testing.md": "tests/unit/testing/test_pytest_plugin.py",
 }
-CANCELLED_AFTER = 5.0  # seconds
+#: Seconds after which a command that waits for more records gets a Ctrl-C, and after which any other has failed.
+CANCELLED_AFTER, FAILED_AFTER = 5.0, 60.0
 GUIDES = [page for page in PAGES if "guide" in page.parts or "reference" in page.parts or page.name == "README.md"]
 
 
@@ -134,7 +135,9 @@ def run_line(place: str, line: str, desk: dict[str, str]) -> None:
     """Run one line of a shell; what waits for more records is ended with Ctrl-C, as a reader would."""
     if line.startswith("barnabas up"):
         line = line.partition("#")[0] + " --help"  # the reader's broker runs already; its options are looked at
-    limited = ["timeout", "--signal=INT", str(CANCELLED_AFTER), "bash", "-o", "pipefail", "-c", line]
-    done = subprocess.run(limited, cwd=desk["HOME"], env=desk, capture_output=True, text=True, timeout=60, check=False)
-    waits = done.returncode in {124, 130} and "barnabas consume" in line
+    is_endless = "barnabas consume" in line
+    limit = CANCELLED_AFTER if is_endless else FAILED_AFTER
+    limited = ["timeout", "--signal=INT", str(limit), "bash", "-o", "pipefail", "-c", line]
+    done = subprocess.run(limited, cwd=desk["HOME"], env=desk, capture_output=True, text=True, timeout=90, check=False)
+    waits = is_endless and done.returncode in {124, 130}
     assert done.returncode == 0 or waits, f"{place}: {line}\n{done.stdout}{done.stderr}"
