@@ -2,8 +2,9 @@
 
 Each cluster has one controller of its own software, in a process of its own, that is not counted. In turns: throughput
 of 100-byte records with all brokers' CPU a record, round trips of one record at a time, and what a client waits when
-the leader is killed (default settings), or shut down; then the memory of the three brokers.
-Run: ./run bench race_replication [--records N] [--rounds N]
+the leader is killed (default settings), or shut down; how soon a killed broker is in all ISRs again after its start,
+and how fast it copies what was written meanwhile (its start included); and the memory of the three brokers.
+Run: ./run bench race_replication [--records N] [--rounds N] [--megabytes N]
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ TARGETS: dict[str, tuple[str, float | None]] = {
     "round trip of one record, p99": ("ms", 0.5),
     "SIGKILL of the leader to the next acknowledged record": ("s", 0.5),
     "controlled shutdown of the leader: longest wait": ("s", None),
+    "killed broker: from its start to all ISRs": ("s", None),
+    "killed broker: copied until it is in all ISRs": ("MB/s", None),
+    "killed broker: CPU of all three for that": ("ms/MB", None),
     "memory of the three brokers": ("MB", 1 / 3),
 }
 
@@ -58,14 +62,14 @@ class RacingCluster:
             found = admin.describe_topics([TOPIC], raise_errors=False)
             return list(found[TOPIC].partitions) if TOPIC in found else []
 
-    def wait_until_whole(self) -> None:
-        """Return when all replicas are in sync."""
+    def wait_until_whole(self, replicas: int = 3) -> None:
+        """Return when all replicas, or so many, are in sync."""
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             found = self._partitions()
-            if len(found) == PARTITIONS and all(one.leader and len(one.in_sync_replicas) == 3 for one in found):
+            if len(found) == PARTITIONS and all(one.leader and len(one.in_sync_replicas) == replicas for one in found):
                 return
-            time.sleep(0.1)
+            time.sleep(0.05)
         raise SystemExit(f"the replicas of {self.name} are not in sync within two minutes")
 
     @property
@@ -129,10 +133,30 @@ class RacingCluster:
         label = "controlled shutdown of the leader: longest wait"
         figures.add(label, self.peer, self._longest_wait(lambda broker: broker.stop()))
 
+    def recovery(self, megabytes: int, figures: Figures) -> None:
+        """Kill a broker and start it again; then once more, with records that it has to copy."""
+        for size in (0, megabytes):
+            broker = self.cluster.brokers[3]
+            broker.stop(kill=True)
+            self.wait_until_whole(2)
+            with Producer({**self.settings, "batch.size": 1 << 19}) as producer:
+                for number in range(size * 100):
+                    producer.send(TOPIC, bytes(10_000), partition=number % PARTITIONS)
+            cpu = sum(cpu_seconds(one.pid) for one in self.cluster.brokers.values() if one is not broker)
+            begun = time.monotonic()
+            broker.start()
+            self.wait_until_whole()
+            seconds = time.monotonic() - begun
+            if not size:
+                figures.add("killed broker: from its start to all ISRs", self.peer, seconds)
+            else:
+                figures.add("killed broker: copied until it is in all ISRs", self.peer, size / seconds)
+                figures.add("killed broker: CPU of all three for that", self.peer, (self.cpu - cpu) / size * 1000)
+
 
 def main() -> None:
     """Run both clusters, and print the medians and ratios."""
-    found = options(__doc__, records=200_000, rounds=3, trips=300)
+    found = options(__doc__, records=200_000, rounds=3, trips=300, megabytes=1000)
     missing = apache_kafka.why_not()
     if missing:
         raise SystemExit(f"this race needs Apache Kafka: {missing}")
@@ -150,6 +174,7 @@ def main() -> None:
             figures.add("memory of the three brokers", one.peer, one.memory)
         for one in racing.values():
             one.failures(figures)
+            one.recovery(found.megabytes, figures)
     figures.report(TARGETS)
 
 
