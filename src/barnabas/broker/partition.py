@@ -336,15 +336,19 @@ class Partition:
                 log.end_flush(end, sync.error, now_ms)
                 if log is self.log and not log.is_offline:
                     self._flushed(end, readable, now_ms)
+                self._mark(self)
             except Exception as problem:
                 self.is_flushing = False
                 log.doubt(problem)
-                raise
-            finally:
                 self._mark(self)
+                raise
 
-        self.is_flushing = True
-        self._storage.submit(sync.run, done)
+        try:
+            self.is_flushing = True
+            self._storage.submit(sync.run, done)
+        except Exception:
+            self.is_flushing = False
+            raise
 
     def _flushed(self, end: int, readable: int, now_ms: int) -> None:
         if self.in_sync is not None:

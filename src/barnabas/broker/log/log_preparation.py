@@ -123,9 +123,10 @@ class LogPreparation:
                 made.append(_prepare(self._filesystem, log))
 
         def note() -> None:
-            tell = self._in_flight.pop(log.name)
-            self._finish(log, was_made=any(made))
-            run_all(tell)
+            try:
+                self._finish(log, was_made=any(made))
+            finally:
+                run_all(self._in_flight.pop(log.name))
 
         self._storage.submit(work, note)
 
