@@ -14,6 +14,8 @@ import pytest
 
 from barnabas.broker.metrics.broker_metrics import BrokerMetrics
 from barnabas.broker.network.login_counts import LoginOutcome
+from tests.support.cluster_member import ME, MemberBroker, topic
+from tests.support.cluster_member import broker as member_broker
 from tests.support.core_broker import CoreBroker, batch, create, fetch, produce
 
 promql_parser = pytest.importorskip("promql_parser")
@@ -50,7 +52,7 @@ def selectors(node: Any) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def scrape() -> dict[str, list[dict[str, str]]]:
-    """Metric → its labels, from a broker at which something has happened."""
+    """Metric → its labels, from a broker at which something has happened, and from a member of a cluster."""
     broker = CoreBroker()
     metrics = BrokerMetrics(broker.node, lambda: broker.instant, lambda: 0.0)
     broker.node.core.observers.append(metrics)
@@ -61,8 +63,10 @@ def scrape() -> dict[str, list[dict[str, str]]]:
     client.request(produce("t", batch(b"a")), 12)
     client.request(produce("missing", batch(b"a")), 12)
     client.request(fetch("t"), 12)
+    member = MemberBroker({}, *member_broker(1), *topic("t", bytes(range(16)), [ME, 1]))
+    of_member = BrokerMetrics(member.node, lambda: member.instant, lambda: 0.0)
     found: dict[str, list[dict[str, str]]] = {}
-    for line in metrics.text().decode().splitlines():
+    for line in (metrics.text() + of_member.text()).decode().splitlines():
         if not line.startswith("#"):
             name, _, labels = line.rpartition(" ")[0].partition("{")
             found.setdefault(name, []).append(dict(re.findall(r'(\w+)="([^"]*)"', labels)))
