@@ -18,6 +18,8 @@ from barnabas.broker.handlers.registry import SERVED
 from barnabas.broker.membership.forwarding import OF_CLUSTERS
 from barnabas.broker.security.acl_binding import AclBinding
 from barnabas.broker.security.request_rules import RULES
+from barnabas.broker.zookeeper.controller.controller_apis import OF_BROKERS
+from barnabas.broker.zookeeper.controller_pushes import PUSHED
 from barnabas.protocol import kafka_uuid
 from barnabas.protocol.api import ApiKey, request_class
 from barnabas.protocol.json_view import from_bytes, to_message
@@ -232,4 +234,4 @@ def test_all_questions_are_asked_but_those_to_apis_that_are_not_served() -> None
 
 
 def test_each_api_has_a_rule() -> None:
-    assert RULES.keys() == SERVED.keys() | set(OF_CLUSTERS)
+    assert RULES.keys() == SERVED.keys() | set(OF_CLUSTERS) | PUSHED.keys() | OF_BROKERS.keys()
