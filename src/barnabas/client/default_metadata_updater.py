@@ -11,7 +11,7 @@ from barnabas.network.log_context import client_logger
 
 if TYPE_CHECKING:
     from barnabas.errors import KafkaError
-    from barnabas.network.internal_requests import InternalSender
+    from barnabas.network.internal_ports import InternalSender
     from barnabas.network.node import Node
     from barnabas.protocol.messages.metadata_response import MetadataResponse
 

@@ -17,7 +17,8 @@ nothing refers to it; a large record is sent from where it lies.
 Rule 5. **Metadata goes first.** `poll` asks a `MetadataUpdater` before everything else; while a metadata request is
 due no node is ready.
 
-The parts: `ClusterConnectionStates` (when a broker may be tried), `ApiVersions` (what each understands),
+The parts: `ClusterConnectionStates` (when a broker may be tried), `ApiVersions` (what each
+understands, and in which version it is asked),
 `InFlightRequests` (FIFO for each node), `IdleExpiryManager`, `RequestBuilder` (a request whose content depends on the
 version), `ready`, `poll_delay` (with throttling, KIP-219), `least_loaded_node`, `send`, `disconnect`.
 Names are looked up in a thread of their own; all addresses of a host are tried in one attempt.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Protocol
 
-from barnabas.network.internal_requests import InternalRequests, InternalSender
+from barnabas.network.internal_ports import InternalRequests, InternalSender
 
 if TYPE_CHECKING:
     from barnabas.errors import KafkaError

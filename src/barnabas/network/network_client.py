@@ -22,7 +22,7 @@ from barnabas.network.cluster_connection_states import ClusterConnectionStates
 from barnabas.network.connection_settings import ConnectionSettings
 from barnabas.network.exponential_backoff import RandomSource
 from barnabas.network.in_flight_requests import InFlightRequest, InFlightRequests
-from barnabas.network.internal_requests import InternalRequests
+from barnabas.network.internal_ports import InternalRequests
 from barnabas.network.log_context import enter_client
 from barnabas.network.metadata_updater import MetadataUpdater
 from barnabas.network.network_metrics import NetworkMetrics

@@ -12,7 +12,7 @@ from barnabas.protocol.api import ApiKey
 if TYPE_CHECKING:
     from barnabas.errors import KafkaError
     from barnabas.network.client_request import Request
-    from barnabas.network.internal_requests import InternalSender
+    from barnabas.network.internal_ports import InternalSender
     from barnabas.network.node import Node
     from barnabas.protocol.messages.get_telemetry_subscriptions_response import GetTelemetrySubscriptionsResponse
     from barnabas.protocol.messages.push_telemetry_response import PushTelemetryResponse

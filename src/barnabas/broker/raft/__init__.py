@@ -23,6 +23,6 @@ Rule 6. **Voters count as soon as they are written, and change one at a time** (
 
 Rule 7. **A transaction of the controller is applied whole or not at all** (KIP-868).
 
-The state: `quorum_state.py` and `epoch_states.py`, `leader_state.py`. Messages: `voting.py`, `fetch_server.py`,
-`follower_fetcher.py`, `voter_changes.py`; what they share is `replica.py`.
+The state: `quorum_state.py`; `epoch_states.py`, with to whom each state gives its vote; `leader_state.py`. Messages:
+`voting.py`, `fetch_server.py`, `follower_fetcher.py`, `voter_changes.py`; what they share is `replica.py`.
 """

@@ -138,7 +138,7 @@ def as_operations(changes: Changes) -> list[AlterConfigOp]:
 
 
 def _broker_of(key: ConfigResource) -> Target:
-    """Return a broker's own settings are that broker's to tell and to change; all others any broker's."""
+    """Return who is asked: a broker for what is its own, for everything else any broker."""
     if key.type in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and key.name:
         try:
             return int(key.name)
