@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
@@ -18,6 +19,7 @@ from barnabas.admin import ConfigResource
 from barnabas.cli.main import main
 from barnabas.errors import ConfigError, IllegalStateError
 from tests.contract.waiting import eventually
+from tests.peers.apache_kafka import free_port
 
 _SOON = {"reconnect.backoff.max.ms": 200, "retry.backoff.max.ms": 200}
 #: A few partitions of internal topics are enough, and make the cluster's start cheap.
@@ -215,15 +217,23 @@ def _line(process: subprocess.Popen[str], begins: str) -> str:
     return line.strip()
 
 
-def test_the_command_tells_of_a_dead_broker_and_ends_all_on_ctrl_c(tmp_path: Path) -> None:
+def test_the_command_starts_a_killed_broker_again_leaves_an_ended_one_and_ends_all_on_ctrl_c(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "barnabas.cli.main", "up", "--brokers", "2", "--listen", "127.0.0.1:0"]
-    with subprocess.Popen(
-        [*command, "--data", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        pids = [int(_line(process, node).rpartition(" ")[2]) for node in ("controller 100", "broker 1", "broker 2")]
+    command += ["--metrics", f"127.0.0.1:{free_port()}", "--data", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        nodes = [_line(process, node) for node in ("controller 100", "broker 1", "broker 2")]
+        pids = [int(line.partition("process ")[2].partition(",")[0]) for line in nodes]
         assert _line(process, "listening on ").endswith(f"data in {tmp_path}")
         os.kill(pids[2], signal.SIGKILL)
-        assert "by signal 9; `barnabas up --config" in _line(process, "broker 2 has ended")
+        assert _line(process, "broker 2 has ended").endswith("by signal 9; it is started again in 1 s")
+        pids.append(int(_line(process, "broker 2 is started again").rpartition(" ")[2]))
+        # At the address of its first life, and with metrics of its own.
+        address, metrics = nodes[2].split()[3].rstrip(","), nodes[2].rpartition(" ")[2]
+        with AdminClient({"bootstrap.servers": address, **_SOON}) as admin:
+            eventually(lambda: {node.id for node in admin.describe_cluster().nodes} == {1, 2}, 60)
+        assert b"kafka_server" in urlopen(metrics, timeout=30).read()
+        os.kill(pids[1], signal.SIGTERM)
+        assert "with code 0; `barnabas up --config" in _line(process, "broker 1 has ended")
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
     for pid in pids:
@@ -234,3 +244,10 @@ def test_the_command_tells_of_a_dead_broker_and_ends_all_on_ctrl_c(tmp_path: Pat
 def test_options_of_one_broker_do_not_go_with_several(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["up", "--brokers", "3", "--config", "x"]) == 2
     assert "--config: not with --brokers" in capsys.readouterr().err
+
+
+def test_each_node_of_a_cluster_needs_a_port_for_its_metrics_that_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["up", "--brokers", "3", "--metrics", "127.0.0.1:0"]) == 2
+    assert "with --brokers give a port" in capsys.readouterr().err
+    assert main(["up", "--brokers", "3", "--metrics", "0.0.0.0:9300"]) == 2
+    assert "can be reached from other machines" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from barnabas.broker.node_process import NodeProcess
 from barnabas.errors import ConfigError, IllegalStateError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 #: The ids of controllers begin here; brokers are 1, 2, ...
 FIRST_CONTROLLER = 100
@@ -23,8 +23,8 @@ _ENOUGH = 3
 class LocalCluster:
     """Brokers 1 to N and controllers 100, 101, ..., each with a directory and a `.properties` file in `data_dir`.
 
-    `listen` has an address for each broker, port 0 for any free one. `options` are those of `barnabas up` for every
-    process, `is_visible`: they write their errors where this process does. Raises `ConfigError` for settings that are
+    `listen` has an address for each broker, port 0 for any free one. `options_of` gives those of `barnabas up` for a
+    node, `is_visible`: they write their errors where this process does. Raises `ConfigError` for settings that are
     the cluster's own.
     """
 
@@ -35,7 +35,7 @@ class LocalCluster:
         settings: Mapping[str, str],
         *,
         controllers: int = 1,
-        options: Sequence[str] = (),
+        options_of: Callable[[int], Sequence[str]] = lambda node_id: (),
         is_visible: bool = False,
     ) -> None:
         wrong = sorted(set(_OWN) & settings.keys())
@@ -45,7 +45,7 @@ class LocalCluster:
             raise ConfigError(f"{data_dir} has the data of a broker that is alone: choose another directory")
         self._data_dir = data_dir
         self._settings = dict(settings)
-        self._options = options
+        self._options_of = options_of
         self._is_visible = is_visible
         self.addresses = dict(enumerate(listen, 1))
         self._controllers = {FIRST_CONTROLLER + n: f"{_HOST}:{_free_port()}" for n in range(controllers)}
@@ -111,6 +111,10 @@ class LocalCluster:
                     self._running.pop(one).kill()
             raise
 
+    def begin(self, node_id: int) -> None:
+        """Start a node that does not run, where it was, and do not wait for it; `take_ended` tells if it fails."""
+        self._running[self._checked(node_id)] = self._launch(node_id)
+
     def stop(self, node_id: int | None = None) -> None:
         """End a node cleanly, or all: first the brokers, which hand their partitions over to each other."""
         for kind in (self.addresses, self._controllers):
@@ -136,7 +140,7 @@ class LocalCluster:
         path = self.properties_of(node_id)
         with open(path, "w", encoding="utf-8") as file:
             file.writelines(f"{name}={value}\n" for name, value in self._properties(node_id).items())
-        options = ["--config", path, "--allow-remote", *self._options]
+        options = ["--config", path, "--allow-remote", *self._options_of(node_id)]
         return NodeProcess(options, shares_errors=self._is_visible, has_own_session=True)
 
     # -- what they are given -----------------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ def start_beside(listeners: Sequence[Listener], client_settings_file: str | None
     listener without security; where there is none, this says how to start it by hand.
     """
     if client_settings_file is not None:
-        _start(["--config", client_settings_file])
+        start_for(["--config", client_settings_file])
         return
     plain = next((listener for listener in listeners if listener.protocol == "PLAINTEXT"), None)
     if plain is None:
@@ -90,10 +90,11 @@ def start_beside(listeners: Sequence[Listener], client_settings_file: str | None
             "--console: no listener is PLAINTEXT; start `barnabas console --config FILE` with the settings of a client"
         )
         return
-    _start(["-b", plain.address.replace("*", "127.0.0.1")])
+    start_for(["-b", plain.address.replace("*", "127.0.0.1")])
 
 
-def _start(connection: Sequence[str]) -> None:
+def start_for(connection: Sequence[str]) -> None:
+    """Start the console with these options of a connection, in a process that ends with this one."""
     command = [sys.executable, "-m", "barnabas.cli.main", "console", *connection, "--listen", _free_address()]
     # The broker's end, of any kind, closes the pipe, and the console ends with it.
     subprocess.Popen([*command, "--until-stdin-ends"], stdin=subprocess.PIPE)  # noqa: S603 - our own command

@@ -164,6 +164,7 @@ def _run(args: Options | argparse.Namespace, log: OperatorLog) -> int:
     config, data, secured = settings(args)
     log.name_broker(config.node_id)
     from barnabas.broker.runner import BrokerRunner, RunnerOptions, check_exposure
+    from barnabas.cli.metrics_listener import metrics_listener
 
     if not args.allow_remote:
         check_exposure(config)
@@ -184,7 +185,7 @@ def _run(args: Options | argparse.Namespace, log: OperatorLog) -> int:
 
     options = RunnerOptions(
         stop_on_eof=sys.stdin.fileno() if args.until_stdin_ends else None,
-        metrics=_metrics_listener(args),
+        metrics=metrics_listener(args),
         request_log=_request_log(args),
         cluster_id=cluster_id_of_environment(os.environ) if args.environment else None,
         scram_users=_scram_users(args, secured),
@@ -207,24 +208,6 @@ def _scram_users(args: Options | argparse.Namespace, secured: Secured | None) ->
         return {**administrator, **(first_users(given, users, warn) if given else {})}
 
     return added
-
-
-def _metrics_listener(args: Options | argparse.Namespace) -> Listener | None:
-    if args.metrics is None:
-        return None
-    from barnabas.broker.config import Listener, is_loopback, parse_address
-
-    try:
-        import prometheus_client  # noqa: F401 - only to see whether it is there
-    except ImportError:
-        raise ConfigError("--metrics needs the package prometheus-client: pip install 'barnabas[metrics]'") from None
-    listener = Listener("METRICS", *parse_address(args.metrics))
-    if not args.allow_remote and not is_loopback(listener.host):
-        raise ConfigError(
-            f"--metrics {args.metrics} can be reached from other machines and has no authentication: serve them on "
-            "127.0.0.1, or accept that with --allow-remote"
-        )
-    return listener
 
 
 def _request_log(args: Options | argparse.Namespace) -> RequestLogOptions | None:

@@ -10,13 +10,14 @@ from barnabas.errors import ConfigError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
     from types import FrameType
 
     from barnabas.broker.local_cluster import LocalCluster
     from barnabas.cli.broker_settings import Options
 
 #: What says how one broker is set up.
-_OF_ONE_BROKER = ("config", "environment", "metrics", "request_log", "secure", "add_scram", "console")
+_OF_ONE_BROKER = ("config", "environment", "request_log", "secure", "add_scram")
 _LOOK = 0.2
 
 
@@ -24,6 +25,7 @@ def run(args: Options | argparse.Namespace) -> int:
     """Run brokers and controllers until it is told to stop. Raises `KafkaError` if they cannot start."""
     from barnabas.broker.config import is_loopback, parse_address
     from barnabas.broker.local_cluster import LocalCluster, consecutive
+    from barnabas.cli import console
     from barnabas.cli.broker_settings import DEFAULT_DATA, DEFAULT_LISTEN
     from barnabas.cli.named_values import named_values
 
@@ -34,13 +36,21 @@ def run(args: Options | argparse.Namespace) -> int:
             f"{listen} can be reached from other machines, and clients do not authenticate: listen on 127.0.0.1, or "
             "accept that with --allow-remote"
         )
+    if args.console:
+        console.check_installed()
+    metrics = _metrics(args)
     data = os.path.abspath(args.data or DEFAULT_DATA)
+
+    def options_of(node_id: int) -> list[str]:
+        served = ["--metrics", metrics[node_id]] if node_id in metrics else []
+        return ["--log-format", args.log_format, "--log-level", args.log_level, *served]
+
     cluster = LocalCluster(
         data,
         consecutive(listen, args.brokers or 1),
         named_values(args.set, "--set", "num.partitions=6"),
         controllers=args.controllers,
-        options=("--log-format", args.log_format, "--log-level", args.log_level),
+        options_of=options_of,
         is_visible=True,
     )
     ended: list[int] = []
@@ -49,7 +59,9 @@ def run(args: Options | argparse.Namespace) -> int:
         signal.signal(number, lambda number, frame: _end(ended, number, frame))
     try:
         cluster.start()
-        _say_what_runs(cluster, data)
+        _say_what_runs(cluster, data, metrics)
+        if args.console:
+            console.start_for(["-b", cluster.bootstrap_servers])
         _watch(cluster, ended, args)
     except _EndedError:
         # Told to stop while they started.
@@ -78,35 +90,71 @@ def _check(args: Options | argparse.Namespace) -> None:
         raise ConfigError(f"{options}: not with --brokers; it is for one broker")
 
 
-def _say_what_runs(cluster: LocalCluster, data: str) -> None:
-    for node_id, address in cluster.controllers.items():
-        print(f"controller {node_id} on {address}, process {cluster.pid(node_id)}")
-    for node_id, address in cluster.addresses.items():
-        print(f"broker {node_id} on {address}, process {cluster.pid(node_id)}")
+def _metrics(args: Options | argparse.Namespace) -> dict[int, str]:
+    """Return where each node serves its metrics: on consecutive ports, the brokers first. Raises `ConfigError`."""
+    from barnabas.broker.local_cluster import FIRST_CONTROLLER, consecutive
+    from barnabas.cli.metrics_listener import metrics_listener
+
+    listener = metrics_listener(args)
+    if listener is None:
+        return {}
+    if not listener.port:
+        raise ConfigError(f"--metrics {args.metrics}: with --brokers give a port; each node has one, from there on")
+    brokers, controllers = args.brokers or 1, args.controllers
+    nodes = [*range(1, brokers + 1), *range(FIRST_CONTROLLER, FIRST_CONTROLLER + controllers)]
+    return dict(zip(nodes, consecutive(args.metrics or "", len(nodes)), strict=True))
+
+
+def _say_what_runs(cluster: LocalCluster, data: str, metrics: Mapping[int, str]) -> None:
+    for node_id, address in {**cluster.controllers, **cluster.addresses}.items():
+        served = f", metrics at http://{metrics[node_id]}/metrics" if node_id in metrics else ""
+        print(f"{_kind(cluster, node_id)} {node_id} on {address}, process {cluster.pid(node_id)}{served}")
     print(f"listening on {', '.join(cluster.addresses.values())}, data in {data}", flush=True)
 
 
+def _kind(cluster: LocalCluster, node_id: int) -> str:
+    return "controller" if node_id in cluster.controllers else "broker"
+
+
 def _watch(cluster: LocalCluster, ended: list[int], args: Options | argparse.Namespace) -> None:
-    """Tell of nodes that end by themselves; returns when none is left, or stdin ends where that is asked."""
+    """Start nodes again that fail; returns when none is left, or stdin ends where that is asked."""
     import select
     import sys
     import time
 
+    from barnabas.cli.restart_policy import RestartPolicy
+
+    policy = RestartPolicy()
     left = set(cluster.node_ids)
-    while left and not ended:
+    for node_id in left:
+        policy.started(node_id, time.monotonic())
+    while (left or policy.is_waiting) and not ended:
+        now = time.monotonic()
         for node_id, code in cluster.take_ended():
             left.discard(node_id)
-            kind = "controller" if node_id in cluster.controllers else "broker"
-            how = f"by signal {-code}" if code < 0 else f"with code {code}"
-            print(
-                f"{kind} {node_id} has ended {how}; `barnabas up --config {cluster.properties_of(node_id)}` starts it "
-                "again",
-                file=sys.stderr,
-                flush=True,
-            )
+            _tell(_how_it_ended(cluster, node_id, code, policy.ended(node_id, code, now)))
+        for node_id in policy.take_due(now):
+            cluster.begin(node_id)
+            policy.started(node_id, now)
+            left.add(node_id)
+            _tell(f"{_kind(cluster, node_id)} {node_id} is started again, process {cluster.pid(node_id)}")
         if args.until_stdin_ends:
             readable, _, _ = select.select([sys.stdin], [], [], _LOOK)
             if readable and not sys.stdin.read(1):
                 return
         else:
             time.sleep(_LOOK)
+
+
+def _how_it_ended(cluster: LocalCluster, node_id: int, code: int, pause: float | None) -> str:
+    how = f"by signal {-code}" if code < 0 else f"with code {code}"
+    ended = f"{_kind(cluster, node_id)} {node_id} has ended {how}; "
+    if pause is not None:
+        return f"{ended}it is started again in {pause:.0f} s"
+    return f"{ended}`barnabas up --config {cluster.properties_of(node_id)}` starts it again"
+
+
+def _tell(line: str) -> None:
+    import sys
+
+    print(line, file=sys.stderr, flush=True)
