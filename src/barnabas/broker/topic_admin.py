@@ -12,6 +12,7 @@ from barnabas.broker.metadata.cluster_metadata import (
     ClusterMetadata,
     TopicMetadata,
 )
+from barnabas.broker.topic_policy import TopicRequest, allow_all, make_topic_policy
 from barnabas.protocol.kafka_uuid import random_uuid
 from barnabas.protocol.metadata_topic import CLUSTER_METADATA_TOPIC
 
@@ -40,7 +41,7 @@ class TopicCreation(Protocol):
 class TopicAdmin:
     """Checks what is asked for, then writes it to the metadata. Logs follow from there."""
 
-    __slots__ = ("_config", "_creation", "_metadata", "_random")
+    __slots__ = ("_check_policy", "_config", "_creation", "_metadata", "_random")
 
     def __init__(
         self,
@@ -54,6 +55,7 @@ class TopicAdmin:
         self._creation = creation
         self._metadata = metadata
         self._random = random
+        self._check_policy = make_topic_policy(config) if creation is None else allow_all
 
     def plan(
         self,
@@ -73,6 +75,7 @@ class TopicAdmin:
                 self._check_replication_factor(replication_factor)
             partitions = self._check_partitions(partitions)
         checked = check_topic_configs(configs, self._config.topic_defaults)
+        self._check_policy(_request(name, partitions, assignments, configs))
         return TopicMetadata(name, random_uuid(self._random), partitions, checked, now_ms)
 
     def create(self, topics: Iterable[TopicMetadata], done: Done | None = None) -> None:
@@ -191,6 +194,15 @@ class TopicAdmin:
             raise errors.InvalidReplicaAssignmentError(
                 f"Replicas {list(replicas)} cannot be used: the only registered broker is {self._config.node_id}."
             )
+
+
+def _request(
+    name: str, partitions: int, assignments: Mapping[int, Sequence[int]], configs: Mapping[str, str | None]
+) -> TopicRequest:
+    given = {key: value for key, value in configs.items() if value is not None}
+    if assignments:
+        return TopicRequest(name, None, None, assignments, given)
+    return TopicRequest(name, partitions, 1, None, given)
 
 
 def _ignore(problem: errors.KafkaError | None) -> None:

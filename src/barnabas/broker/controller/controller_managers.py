@@ -19,6 +19,7 @@ from barnabas.broker.controller.reassignment_control_manager import Reassignment
 from barnabas.broker.controller.replication_control_manager import ReplicationControlManager
 from barnabas.broker.controller.scram_control_manager import ScramControlManager
 from barnabas.broker.controller.topic_control_manager import TopicControlManager, TopicDefaults
+from barnabas.broker.topic_policy import make_topic_policy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,6 +88,7 @@ class ControllerManagers:
         self.replication = ReplicationControlManager(changes)
         self.alter_partition = IsrControlManager(changes)
         self.topics = TopicControlManager(changes, self.configs, settings.topic_defaults, random)
+        self.topics.check_policy = make_topic_policy(config)
         self.reassignments = ReassignmentControlManager(changes)
         self.quotas = ClientQuotaControlManager(state)
         self.acls = AclControlManager(state, random)

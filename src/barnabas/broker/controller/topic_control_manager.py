@@ -12,6 +12,7 @@ from barnabas.broker.metadata.image_records import partition_record
 from barnabas.broker.metadata.metadata_records import ApiMessageAndVersion
 from barnabas.broker.metadata.partition_registration import PartitionRegistration
 from barnabas.broker.topic_admin import MAX_PARTITIONS_PER_REQUEST, check_topic_name
+from barnabas.broker.topic_policy import TopicRequest, allow_all
 from barnabas.protocol.kafka_uuid import random_uuid
 from barnabas.protocol.kinds import ConfigResourceType, OpType
 from barnabas.protocol.messages.create_topics_response import (
@@ -23,7 +24,7 @@ from barnabas.protocol.messages.remove_topic_record import RemoveTopicRecord
 from barnabas.protocol.messages.topic_record import TopicRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from random import Random
 
     from barnabas.broker.controller.configuration_control_manager import ConfigurationControlManager
@@ -57,6 +58,8 @@ class TopicControlManager:
         self._configs = configs
         self._defaults = defaults
         self._random = random
+        #: Raises where the operator allows no such topic.
+        self.check_policy: Callable[[TopicRequest], None] = allow_all
         self._state = changes.state
 
     # -- new topics --------------------------------------------------------------------------------------------------
@@ -104,6 +107,7 @@ class TopicControlManager:
     ) -> tuple[Records, CreatableTopicResult]:
         configs, config_records = self._topic_configs(topic, context)
         partitions = self._assigned(topic) if topic.assignments else self._placed(topic)
+        self.check_policy(_request(topic, partitions, configs))
         context.mutate(len(partitions))
         topic_id = random_uuid(self._random)
         version = self._state.metadata_version
@@ -281,3 +285,12 @@ class TopicControlManager:
             self._changes.check_manual_assignment(assignment.broker_ids, factor)
             made.append(self._new_by_hand(index, assignment.broker_ids))
         return made
+
+
+def _request(
+    topic: CreatableTopic, partitions: Mapping[int, PartitionRegistration], configs: Mapping[str, str]
+) -> TopicRequest:
+    replicas = {index: found.replicas for index, found in partitions.items()}
+    if topic.assignments:
+        return TopicRequest(topic.name, None, None, replicas, configs)
+    return TopicRequest(topic.name, len(partitions), len(replicas[0]), None, configs)
