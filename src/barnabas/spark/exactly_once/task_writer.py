@@ -192,3 +192,8 @@ def write(
         _WORKERS.release(place, worker)
     freeze_loaded_objects()
     return report
+
+
+def let_go(place: SinkPlace) -> None:
+    """Close what this process keeps for a place; it is made anew when a task wants it again."""
+    _WORKERS.discard(place)

@@ -187,8 +187,13 @@ class TaskHome:
         """Return the changelog topics of a task."""
         return tuple(self._application.subtopologies[id.subtopology].store_to_changelog_topic.values())
 
+    def rest(self) -> None:
+        """Close the producer, which would go on asking brokers; the tasks stay as they are."""
+        task_writer.let_go(self._application.place)
+
     def close(self) -> None:
         """Close tasks and connections."""
+        self.rest()
         for held in self._held.values():
             held.close()
         self._changelogs.close()

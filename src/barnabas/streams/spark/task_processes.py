@@ -182,6 +182,9 @@ class TaskServer:
                     channel.send(answer)
         finally:
             self.drivers -= 1
+            with self._lock:
+                if not self.drivers and self._home is not None:
+                    self._home.rest()
 
     def _answer(self, application: bytes, request: bytes, tell: Callable[[RestoreEvent], None]) -> bytes:
         try:

@@ -40,6 +40,9 @@ class Home:
         tell(RestoreEvent("end", "app-store-changelog", 0, "store", 0, 5, 5))
         return TaskAnswer(self._work(wanted), None)
 
+    def rest(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
