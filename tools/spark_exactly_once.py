@@ -2,10 +2,10 @@
 
 `python -m tools.spark_exactly_once [--seconds N] [--broker KIND] [--seed N] [--two-phase-commit]`
 A streaming query with guarantee=exactly-once writes numbered rows to a topic of barnabas' broker, of one broker of
-Apache Kafka 4.3.1, or of three that replicate. Now and then its driver (the JVM with all Python workers), one Python
-worker, or a broker is killed with SIGKILL and started again. When the time is over the query runs in peace to its end,
-and a reader of committed records must see every row exactly once. Prints what was done; the exit code is 1 if a row is
-missing or there twice.
+Apache Kafka 4.3.1, or of three of either that replicate. Now and then its driver (the JVM with all Python workers), one
+Python worker, or a broker is killed with SIGKILL and started again. When the time is over the query runs in peace to
+its end, and a reader of committed records must see every row exactly once. Prints what was done; the exit code is 1 if
+a row is missing or there twice.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,31 +50,40 @@ class Outcome(NamedTuple):
         return self.batches > 0 and not self.missing and not self.repeated
 
 
+_SETTINGS = {"transaction.two.phase.commit.enable": "true"}
+_FEW = {"offsets.topic.num.partitions": 3, "transaction.state.log.num.partitions": 3}
+
+
 class Cluster:
     """A broker, or several, that can be killed; of one of the KINDS."""
 
-    KINDS = ("barnabas", "apache-kafka", "apache-kafka-cluster")
+    KINDS = ("barnabas", "barnabas-cluster", "apache-kafka", "apache-kafka-cluster")
 
     def __init__(self, kind: str, choose: random.Random, stack: contextlib.ExitStack) -> None:
         self._choose = choose
-        self._brokers: list[Broker | ApacheKafka]
+        self._nodes: list[tuple[Callable[[], None], Callable[[], None]]]  # how to kill each, and how to start it
         if kind == "barnabas":
-            broker = stack.enter_context(Broker(config={"transaction.two.phase.commit.enable": "true"}))
-            self._brokers, self.servers = [broker], broker.bootstrap_servers
+            broker = stack.enter_context(Broker(config=_SETTINGS))
+            self._nodes, self.servers = [(broker.kill, broker.start)], broker.bootstrap_servers
+        elif kind == "barnabas-cluster":
+            broker = stack.enter_context(Broker(brokers=3, config={**_SETTINGS, **_FEW}))
+            self._nodes = [(partial(broker.kill, node), partial(broker.start, node)) for node in (1, 2, 3)]
+            self.servers = broker.bootstrap_servers
         elif kind == "apache-kafka":
             kafka = stack.enter_context(ApacheKafka())
-            self._brokers, self.servers = [kafka], kafka.bootstrap_servers
+            self._nodes, self.servers = [(partial(kafka.stop, kill=True), kafka.start)], kafka.bootstrap_servers
         else:
             cluster = stack.enter_context(ApacheKafkaCluster())
-            self._brokers, self.servers = [*cluster.brokers.values()], cluster.bootstrap_servers
+            self._nodes = [(partial(each.stop, kill=True), each.start) for each in cluster.brokers.values()]
+            self.servers = cluster.bootstrap_servers
 
     def restart(self) -> None:
         """Kill one, and start it on what it had written."""
-        broker = self._choose.choice(self._brokers)
-        broker.stop(kill=True) if isinstance(broker, ApacheKafka) else broker.kill()
-        if len(self._brokers) > 1:
+        kill, start = self._choose.choice(self._nodes)
+        kill()
+        if len(self._nodes) > 1:
             time.sleep(self._choose.uniform(0, 8))  # the others lead after 3 s
-        broker.start()
+        start()
 
 
 class Driver:

@@ -1,11 +1,12 @@
 """Kills a streams application on a real Spark, its processes and the broker at random moments, and counts.
 
-`python -m tools.spark_streams_kills [--seconds N] [--broker KIND] [--seed N] [--master MASTER]`
-A topology counts records by key, behind a repartition topic, while more of them are written. Now and then its driver
+`python -m tools.spark_streams_kills [--seconds N] [--broker KIND] [--seed N] [--master MASTER] [--job JOB]`
+A topology of `tools.streams_kill_jobs` runs while records are written: one that counts them by key behind a repartition
+topic, or one that counts in windows and joins, with ten thousand keys. Now and then its driver
 (the JVM with all Python workers), one Python worker, the process that holds a task's state, a broker, or with a master
 like `local-cluster[2,1,1024]` an executor is killed with SIGKILL and started again. When the time is over the
-application runs in peace to its end. Then a reader of committed records must see the counts of each key one after the
-other, none missing and none twice, and the last ones in the changelog. Prints what was done; the exit code is 1 if
+application runs in peace to its end. Then a reader of committed records must see all that is to be there, each once
+and in its order. Prints what was done; the exit code is 1 if
 something is wrong.
 """
 
@@ -26,14 +27,15 @@ from typing import Any, NamedTuple
 
 from barnabas import AdminClient, Consumer, NewTopic, Producer
 from tools.spark_exactly_once import Cluster, Driver
+from tools.streams_kill_jobs import JOBS, PARTITIONS, Counting, WindowsAndJoins
 
-SOURCE, TARGET, STORE, ID = "events", "counts", "seen", "kills"
-PARTITIONS = 2
-KEYS = 40
-RECORDS_AT_ONCE = 200
+ID = "kills"
 LONGEST_END = 300.0
 LOCAL = "local[2,4]"
 SOURCES = Path(__file__).parents[1] / "src"
+
+
+Job = Counting | WindowsAndJoins
 
 
 class Outcome(NamedTuple):
@@ -52,9 +54,10 @@ class Outcome(NamedTuple):
 class StreamsDriver(Driver):
     """The process of the application and all it has started."""
 
-    def __init__(self, servers: str, folder: Path, master: str) -> None:
+    def __init__(self, servers: str, folder: Path, master: str, job: str) -> None:
         super().__init__(servers, folder, [])
-        self._command = [sys.executable, "-m", "tools.spark_streams_kills", "--run", servers, str(folder), master]
+        module = "tools.spark_streams_kills"
+        self._command = [sys.executable, "-m", module, "--run", servers, str(folder), master, "--job", job]
 
     def kill(self) -> None:
         """Kill driver, JVM, Python workers, and executors that are JVMs of their own."""
@@ -89,36 +92,60 @@ def processes_of(kind: bytes) -> list[int]:
 
 
 class Writer:
-    """Writes records with the keys in turn, and knows how many."""
+    """Writes the records of a job, and knows how many."""
 
-    def __init__(self, servers: str) -> None:
-        self._servers = servers
+    def __init__(self, servers: str, job: Job) -> None:
+        self._servers, self._job = servers, job
         self.sent = 0
 
     def write(self) -> None:
         """Write some more, once each."""
         with Producer(bootstrap_servers=self._servers, enable_idempotence=True) as producer:
             futures = [
-                producer.send(SOURCE, b"%d" % ((self.sent + number) % KEYS), timestamp_ms=self.sent + number)
-                for number in range(RECORDS_AT_ONCE)
+                producer.send(topic, value, key=key, timestamp_ms=number)
+                for number in range(self.sent, self.sent + self._job.AT_ONCE)
+                for topic, key, value in self._job.records(number)
             ]
         for future in futures:
             future.result(60)
-        self.sent += RECORDS_AT_ONCE
+        self.sent += self._job.AT_ONCE
 
 
-def torment(seconds: float, *, least: int = 4, broker: str = "barnabas", seed: int = 0, master: str = LOCAL) -> Outcome:
+class Reader:
+    """Reads all that is committed in a topic, as it comes."""
+
+    def __init__(self, servers: str, topic: str, stack: contextlib.ExitStack) -> None:
+        self._partitions = [(topic, number) for number in range(PARTITIONS)]
+        settings = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
+        self._consumer = stack.enter_context(Consumer(bootstrap_servers=servers, **settings))
+        self._consumer.assign(self._partitions)
+        self.records: list[Any] = []
+
+    def read(self) -> list[Any]:
+        """Return all that there is by now."""
+        ends = self._consumer.end_offsets(self._partitions)
+        while any(self._consumer.position(partition) < end for partition, end in ends.items()):
+            self.records += self._consumer.poll(timeout=0.5)
+        return self.records
+
+
+def torment(
+    seconds: float, *, least: int = 4, broker: str = "barnabas", seed: int = 0, master: str = LOCAL, job: str = "counts"
+) -> Outcome:
     """Do it for so many seconds, and at least so often and once of each kind; the first kills are one of each."""
     choose = random.Random(seed)
     kills: collections.Counter[str] = collections.Counter()
     os.environ["BARNABAS_KILLS"] = str(os.getpid())
+    work: Job = JOBS[job]()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streams-", ignore_cleanup_errors=True)))
         cluster = Cluster(broker, choose, stack)
         with AdminClient(bootstrap_servers=cluster.servers) as admin:
             config = {"retention.ms": "-1"}
-            admin.create_topics([NewTopic(name, PARTITIONS, configs=config) for name in (SOURCE, TARGET)])
-        driver, writer = StreamsDriver(cluster.servers, folder, master), Writer(cluster.servers)
+            topics = (*work.SOURCES, *work.TARGETS)
+            admin.create_topics([NewTopic(name, PARTITIONS, configs=config) for name in topics])
+        readers = {topic: Reader(cluster.servers, topic, stack) for topic in work.TARGETS}
+        driver, writer = StreamsDriver(cluster.servers, folder, master, job), Writer(cluster.servers, work)
         stack.callback(driver.kill)
         acts: dict[str, Callable[[], Any]] = {
             "driver": driver.kill,
@@ -132,8 +159,8 @@ def torment(seconds: float, *, least: int = 4, broker: str = "barnabas", seed: i
         end = time.monotonic() + seconds
         while time.monotonic() < end or sum(kills.values()) < max(least, len(acts)):
             writer.write()
-            goal = max(1, writer.sent - RECORDS_AT_ONCE * choose.randint(0, 1))
-            _await_counts(cluster.servers, driver, goal)
+            goal = max(1, writer.sent - work.AT_ONCE * choose.randint(0, 1))
+            _await_records(readers, driver, goal)
             writer.write()
             time.sleep(choose.uniform(0, 1.5))
             what = choose.choice([*acts]) if sum(kills.values()) >= len(acts) else [*acts][sum(kills.values())]
@@ -141,57 +168,33 @@ def torment(seconds: float, *, least: int = 4, broker: str = "barnabas", seed: i
             kills[what] += 1
             print(f"{writer.sent} records, killed: {what}", flush=True)
             driver.start()
-        _await_counts(cluster.servers, driver, writer.sent)
+        _await_records(readers, driver, writer.sent)
         time.sleep(2)  # what is too much may come late
         driver.kill()
-        return Outcome(dict(kills), writer.sent, problems(cluster.servers, writer.sent))
+        readers |= {topic: Reader(cluster.servers, topic, stack) for topic in work.changelogs()}
+        read = {topic: reader.read() for topic, reader in readers.items()}
+        return Outcome(dict(kills), writer.sent, work.problems(read, writer.sent))
 
 
-def _await_counts(servers: str, driver: StreamsDriver, goal: int) -> None:
+def _await_records(readers: dict[str, Reader], driver: StreamsDriver, goal: int) -> None:
     deadline = time.monotonic() + LONGEST_END
-    while len(committed(servers, TARGET)) < goal:
+    while any(len(reader.read()) < goal for reader in readers.values()):
         if time.monotonic() > deadline:
             raise RuntimeError(f"the application does not go on: {driver.log_text()}")
         driver.start()
         time.sleep(0.5)
 
 
-def problems(servers: str, sent: int) -> list[str]:
-    """Return what is wrong with the counts."""
-    counts: dict[bytes, list[int]] = collections.defaultdict(list)
-    for record in committed(servers, TARGET):
-        counts[record.key].append(int.from_bytes(record.value, "big"))
-    wanted = {b"%d" % key: len(range(key, sent, KEYS)) for key in range(KEYS)}
-    found = [
-        f"key {key!r}: {counts[key]}, wanted 1 to {count}"
-        for key, count in wanted.items()
-        if counts[key] != [*range(1, count + 1)]
-    ]
-    logged = {
-        record.key: int.from_bytes(record.value, "big") for record in committed(servers, f"{ID}-{STORE}-changelog")
-    }
-    return found if logged == wanted else [*found, f"the changelog holds {logged}"]
-
-
-def committed(servers: str, topic: str) -> list[Any]:
-    """Return what a reader of committed records sees."""
-    partitions = [(topic, number) for number in range(PARTITIONS)]
-    settings = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
-    with Consumer(bootstrap_servers=servers, **settings) as consumer:
-        consumer.assign(partitions)
-        ends, found = consumer.end_offsets(partitions), []
-        while any(consumer.position(partition) < end for partition, end in ends.items()):
-            found += consumer.poll(timeout=0.5)
-        return found
-
-
-def run(servers: str, folder: Path, master: str) -> None:
+def run(servers: str, folder: Path, master: str, job: str) -> None:
     """Run the application until it is killed; this process is the one."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark import cloudpickle
     from pyspark.sql import SparkSession
 
-    from barnabas.streams import Grouped, KafkaStreams, Serdes, State, StreamsBuilder
+    import tools.streams_kill_jobs
+    from barnabas.streams import KafkaStreams, State
 
+    cloudpickle.register_pickle_by_value(tools.streams_kill_jobs)  # type: ignore[no-untyped-call]  # not there
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -207,12 +210,10 @@ def run(servers: str, folder: Path, master: str) -> None:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     while True:
-        steps = StreamsBuilder()
-        events = steps.stream(SOURCE, key=Serdes.string(), value=Serdes.string())
-        grouped = events.group_by(lambda key, value: value, Grouped.with_(Serdes.string(), Serdes.string()))
-        grouped.count(store=STORE).to_stream().to(TARGET, key=Serdes.string(), value=Serdes.long())
         config = {"application.id": ID, "bootstrap.servers": servers, "statestore.cache.max.bytes": 0}
-        streams = KafkaStreams(steps.build(), config, spark=spark, checkpoint_location=str(folder / "checkpoint"))
+        streams = KafkaStreams(
+            JOBS[job]().topology(), config, spark=spark, checkpoint_location=str(folder / "checkpoint")
+        )
         with contextlib.suppress(Exception), streams:
             streams.wait_for(State.ERROR, State.NOT_RUNNING)
         print(f"the application has failed, once more: {streams.exception}", flush=True)
@@ -226,15 +227,17 @@ def main() -> int:
     parser.add_argument("--broker", choices=Cluster.KINDS, default=Cluster.KINDS[0])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--master", default=LOCAL)
+    parser.add_argument("--job", choices=JOBS, default="counts")
     parser.add_argument("--run", nargs=3, metavar=("SERVERS", "FOLDER", "MASTER"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.run:
         servers, folder, master = arguments.run
-        run(servers, Path(folder), master)
+        run(servers, Path(folder), master, arguments.job)
         return 0
-    outcome = torment(arguments.seconds, broker=arguments.broker, seed=arguments.seed, master=arguments.master)
+    chosen = {name: getattr(arguments, name) for name in ("broker", "seed", "master", "job")}
+    outcome = torment(arguments.seconds, **chosen)
     print(f"{outcome.records} records, killed: {outcome.kills}")
-    print("\n".join(outcome.problems) or "each was counted once")
+    print("\n".join(outcome.problems[:20]) or "all is there once")
     return 0 if outcome.is_exact else 1
 
 

@@ -34,6 +34,13 @@ def test_the_same_with_executors_in_processes_of_their_own() -> None:
     assert set(outcome.kills) == {"driver", "worker", "task process", "broker", "executor"}
 
 
+@pytest.mark.parametrize("broker", ["barnabas", "barnabas-cluster"])
+def test_windows_and_joins_with_ten_thousand_keys_are_exact(broker: str) -> None:
+    outcome = torment(60, broker=broker, master="local-cluster[2,1,1024]", job="windows-and-joins")
+
+    assert outcome.is_exact, outcome
+
+
 @pytest.mark.parametrize("broker", ["apache-kafka", "apache-kafka-cluster"])
 def test_the_same_on_apache_kafka(broker: str) -> None:
     if (why := apache_kafka.why_not()) is not None:

@@ -160,7 +160,11 @@ class Run:
         deadline = time.monotonic() + LONGEST
         assert self._streams is not None
         quiet, before = 0, None
-        with AdminClient(bootstrap_servers=self._servers) as admin, self._consumer() as consumer:
+        # Ends that readers of all records see: those of committed ones may still stand before what was written last.
+        with (
+            AdminClient(bootstrap_servers=self._servers) as admin,
+            Consumer(bootstrap_servers=self._servers) as consumer,
+        ):
             while quiet < 3:
                 assert self._streams.exception is None, self._streams.exception
                 assert time.monotonic() < deadline, "it does not come to its end"
