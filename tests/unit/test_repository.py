@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,6 +71,21 @@ def test_the_unit_tests_lie_in_the_rooms_of_the_source(committed: list[Path]) ->
     # What is beside the source is tested there, too.
     beside = {Path("tools"), Path("support")}
     assert [room for room in sorted(rooms - beside) if not (ROOT / "src" / "barnabas" / room).is_dir()] == []
+
+
+def test_a_test_file_can_be_run_alone(committed: list[Path]) -> None:
+    """Another one is imported by its whole name: by its own alone it is found only after its folder was collected."""
+    there = [path for path in committed if path.is_relative_to("tests") and path.suffix == ".py"]
+    # Hooks are put on the path by `tests/conftest.py`.
+    names = {path.stem for path in there if not path.is_relative_to("tests/hooks")}
+    found = []
+    for path in there:
+        for node in ast.walk(ast.parse((ROOT / path).read_text())) if (ROOT / path).is_file() else ():
+            imported = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                imported.append(str(node.module))
+            found += [f"{path}: {name}" for name in imported if name in names and name not in sys.stdlib_module_names]
+    assert found == []
 
 
 # -- limits of form: a file is one idea, a function can be read at once, and imports go one way ----------------------

@@ -10,10 +10,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import exactly_once_model as model
-
 from barnabas.protocol.messages.list_transactions_request import ListTransactionsRequest
 from barnabas.spark.exactly_once import commit_protocol as protocol
+from tests.unit.spark.exactly_once import exactly_once_model as model
 
 BATCHES = 3
 

@@ -10,11 +10,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import exactly_once_model as model
-
 from barnabas.spark.exactly_once import commit_protocol as protocol
 from barnabas.spark.exactly_once.decision import COMPLETE, LOST, DecisionError, TransactionsLostError
 from barnabas.spark.exactly_once.repair import ACCEPT_LOSS, REWRITE_LOST, repair
+from tests.unit.spark.exactly_once import exactly_once_model as model
 
 TOO_LONG = 1200.0
 BATCHES = 2

@@ -11,10 +11,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import exactly_once_model as model
-
 from barnabas.errors import KafkaError
 from barnabas.spark.exactly_once import commit_protocol as protocol
+from tests.unit.spark.exactly_once import exactly_once_model as model
 
 BATCHES, TASKS = 6, 3
 TICKS = 1500

@@ -17,8 +17,6 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "spark"))
 
-import exactly_once_model as model
-
 from barnabas.errors import KafkaError
 from barnabas.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 from barnabas.protocol.messages.end_txn_request import EndTxnRequest
@@ -30,6 +28,7 @@ from barnabas.spark.exactly_once import commit_protocol as protocol
 from barnabas.spark.exactly_once.decision import COMPLETE, Decision, TaskState
 from barnabas.streams.spark import batch_protocol, state_protocol
 from tests.support.core_broker import START_MS, create, fetch, produce
+from tests.unit.spark.exactly_once import exactly_once_model as model
 
 #: How likely the driver loses sight of an attempt at each of its requests, and how many of a task it begins.
 LOSS, ATTEMPTS = 0.02, 4

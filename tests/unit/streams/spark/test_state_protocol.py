@@ -13,12 +13,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import state_model as model
-
 from barnabas.spark.exactly_once import commit_protocol as protocol
 from barnabas.spark.exactly_once import transactional_id_pool
 from barnabas.spark.exactly_once.decision import COMPLETE, Decision, DecisionError, TaskState, TaskTransaction
 from barnabas.streams.spark import batch_protocol, state_protocol
+from tests.unit.streams.spark import state_model as model
 
 sink = model.model
 BATCHES = 3
