@@ -6,9 +6,12 @@ tables say what stands elsewhere, has another name, or is not here.
 
 from __future__ import annotations
 
+import dis
 import importlib
 import re
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from barnabas import streams
@@ -279,7 +282,20 @@ def _method(cls: Any, method: str, name: str) -> str | None:
 
 def _has(cls: Any, name: str) -> bool:
     fields = getattr(cls, "__dataclass_fields__", {})
-    return hasattr(cls, name) or name in fields or any(name in vars(base).get("__slots__", ()) for base in cls.__mro__)
+    if hasattr(cls, name) or name in fields:
+        return True
+    return any(name in vars(base).get("__slots__", ()) or name in _fields(base) for base in cls.__mro__)
+
+
+def _fields(cls: type) -> set[str]:
+    """Return the attributes for which a class has a descriptor when it is compiled, of one that is not now."""
+    source, code = (
+        getattr(sys.modules[cls.__module__], "__file__", None),
+        getattr(vars(cls).get("__init__"), "__code__", None),
+    )
+    if code is None or not str(source).endswith(".py") or "# cython:" not in Path(str(source)).read_text()[:20]:
+        return set()
+    return {str(one.argval) for one in dis.get_instructions(code) if one.opname == "STORE_ATTR"}
 
 
 def _reason(table: dict[str, str], java: str) -> str | None:
