@@ -158,11 +158,12 @@ class Metadata:
         When one is asked for or the metadata is `metadata.max.age.ms` old, but not before the backoff is over.
         """
         with self._lock:
-            until_expiry = max(self._last_successful_refresh + self._max_age - now, 0.0)
-            if until_expiry == 0:
+            until_due = self._last_successful_refresh + self._max_age - now
+            if until_due <= 0:
                 # Asked for because of its age, not because it seems wrong.
                 self._equivalent_responses = 0
-            until_due = 0.0 if self.update_requested else until_expiry
+            elif self._needs_full_update or self._needs_partial_update:
+                until_due = 0.0
             backoff = self._attempt_backoff
             if self._equivalent_responses:
                 backoff = max(backoff, self._equivalent_backoff)

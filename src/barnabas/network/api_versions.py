@@ -20,8 +20,8 @@ class ApiVersions:
 
     def __init__(self) -> None:
         self._known: dict[int, NodeApiVersions] = {}
-        # The version to ask each in.
-        self._to_ask: dict[int, int] = {}
+        #: The nodes to ask as soon as their connections can be used, and the version to ask each in.
+        self.to_ask: dict[int, int] = {}
 
     def get(self, node_id: int) -> NodeApiVersions | None:
         """Return what the node understands; None until it has said so."""
@@ -38,12 +38,12 @@ class ApiVersions:
 
     def on_connected(self, node_id: int) -> None:
         """Ask it as soon as its connection can be used, in the newest version."""
-        self._to_ask[node_id] = ApiVersionsRequest.VALID_VERSIONS[1]
+        self.to_ask[node_id] = ApiVersionsRequest.VALID_VERSIONS[1]
 
     def take_due(self, is_channel_ready: Callable[[int], bool]) -> list[tuple[int, RequestBuilder]]:
         """Return the request for each node that can be asked now; it is not asked again on its own."""
-        due = [node_id for node_id in self._to_ask if is_channel_ready(node_id)] if self._to_ask else []
-        return [(node_id, _request(self._to_ask.pop(node_id))) for node_id in due]
+        due = [node_id for node_id in self.to_ask if is_channel_ready(node_id)]
+        return [(node_id, _request(self.to_ask.pop(node_id))) for node_id in due]
 
     def handle_response(self, node_id: int, version: int, message: ApiVersionsResponse) -> bool:
         """Take in what a node answered; False for an error that does not tell in which version to ask instead."""
@@ -53,13 +53,13 @@ class ApiVersions:
         retry_version = next_version_to_try(version, message)
         if retry_version is None:
             return False
-        self._to_ask[node_id] = retry_version
+        self.to_ask[node_id] = retry_version
         return True
 
     def forget(self, node_id: int) -> None:
         """Note that the connection is over; the broker may be another one next time."""
         self._known.pop(node_id, None)
-        self._to_ask.pop(node_id, None)
+        self.to_ask.pop(node_id, None)
 
     def build(self, request: ClientRequest) -> tuple[Message, int]:
         """Return the message to send and its version, the latest that both sides have; of a broker not asked yet, ours.

@@ -91,7 +91,8 @@ class NetworkClient:
 
     def ready(self, node: Node, now: float) -> bool:
         """Whether a request can be sent to the node now; when there is no connection to it, one is begun."""
-        self._ensure_open()
+        if self._is_closed:
+            raise self._closed_error()
         if self.is_ready(node, now):
             return True
         if self._states.can_connect(node.id, now):
@@ -208,7 +209,8 @@ class NetworkClient:
         Raises `IllegalStateError` when the node is not ready.
 
         """
-        self._ensure_open()
+        if self._is_closed:
+            raise self._closed_error()
         if not self.can_send_request(request.destination, now):
             raise IllegalStateError(
                 f"{self.client_id}: cannot send to node {request.destination}, which is not ready; "
@@ -277,7 +279,8 @@ class NetworkClient:
         same responses are returned.
         """
         enter_client(self.client_id)
-        self._ensure_open()
+        if self._is_closed:
+            raise self._closed_error()
         if self._is_torn:
             self.recover(now)
         if self._aborted_sends:
@@ -288,26 +291,38 @@ class NetworkClient:
         until_update = self._metadata_updater.maybe_update(now, self)
         if self.telemetry_sender is not None:
             until_update = min(until_update, self.telemetry_sender.maybe_update(now, self))
-        if timeout > 0:
-            timeout = min(timeout, until_update, self._time_to_next_timeout(now))
+        began, until_timeout = now, self._time_to_next_timeout(now)
         try:
-            now = self.selector.poll(timeout, now)
+            now = self.selector.poll(min(timeout, until_update, until_timeout) if timeout > 0 else timeout, now)
         except BaseException:
             self._is_torn = not getattr(self.selector, "is_only_waiting", False)
             raise
         result = PollResult(now)
-        self._handle_completed_sends(result)
-        self._handle_completed_receives(result)
-        self._handle_disconnections(result)
-        self._connections.on_opened(now)
-        self._ask_api_versions(now)
-        self._handle_timed_out_connections(result)
-        self._handle_timed_out_requests(result)
-        self._handle_rebootstrap(result)
+        self._handle_selected(result)
+        if now - began >= until_timeout:
+            self._handle_timed_out_connections(result)
+            self._handle_timed_out_requests(result)
+        if self._metadata_updater.needs_rebootstrap(now):
+            self._rebootstrap(result)
         self._connections.close_idle(now, self.in_flight_requests.count)
-        self._complete_responses(result.responses)
+        if result.responses:
+            self._complete_responses(result.responses)
         self._is_torn = False
         return result.responses
+
+    def _handle_selected(self, result: PollResult) -> None:
+        """Act on what the last poll of the selector brought; most bring one thing."""
+        selector, now = self.selector, result.now
+        if selector.completed_sends:
+            self._handle_completed_sends(result)
+        if selector.completed_receives:
+            self._handle_completed_receives(result)
+        if selector.disconnected:
+            self._handle_disconnections(result)
+        if selector.connected or selector.authentications:
+            self._connections.on_opened(now)
+        if self._api_versions.to_ask:
+            self._ask_api_versions(now)
 
     def recover(self, now: float) -> None:
         """Begin anew after an exception from outside: every request in flight is answered as disconnected."""
@@ -455,14 +470,11 @@ class NetworkClient:
             log.info("%s: node %s did not accept a connection within %.3f s", self.client_id, node_id, timeout)
             self._disconnect(node_id, result, "the connection was not made in time", timed_out=True)
 
-    def _handle_rebootstrap(self, result: PollResult) -> None:
-        now = result.now
-        if not self._metadata_updater.needs_rebootstrap(now):
-            return
+    def _rebootstrap(self, result: PollResult) -> None:
         for node in self._metadata_updater.fetch_nodes():
             if self._states.is_preparing(node.id) or self._states.is_connected(node.id):
                 self._disconnect(node.id, result)
-        self._metadata_updater.rebootstrap(now)
+        self._metadata_updater.rebootstrap(result.now)
 
     def in_flight_request_count(self, node_id: int | None = None) -> int:
         """How many requests wait for their answer, from a node or from all."""
@@ -505,9 +517,8 @@ class NetworkClient:
                 self._fail_internal(in_flight.request, None, in_flight.sent_at)
         self._metadata_updater.close()
 
-    def _ensure_open(self) -> None:
-        if self._is_closed:
-            raise IllegalStateError(f"{self.client_id}: the network client is closed")
+    def _closed_error(self) -> IllegalStateError:
+        return IllegalStateError(f"{self.client_id}: the network client is closed")
 
 
 def _as_kafka_error(request: ClientRequest, error: Exception) -> KafkaError:

@@ -186,7 +186,8 @@ class Selector:
         self.disconnected = {}
         self.completed_sends = []
         self.completed_receives = []
-        self._start_resolved()
+        if self._resolved:
+            self._start_resolved()
         if self._worked:
             self._finish_worked()
         if self._to_write:
@@ -217,7 +218,8 @@ class Selector:
         for channel in unread:
             if channel.socket is not None:
                 self._read(channel)
-        self._report_failures()
+        if self._failed:
+            self._report_failures()
         return time.monotonic()
 
     def _finish_connect(self, channel: KafkaChannel) -> None:

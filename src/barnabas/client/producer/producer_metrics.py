@@ -74,7 +74,7 @@ class ProducerMetrics:
         records = 0
         for batch in batches:
             size = len(batch.records())
-            ratio = batch.compression_ratio
+            ratio = size / batch.uncompressed_size
             count = batch.record_count
             records += count
             self._batch_size.record(size, now)
