@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.faults import run_all
@@ -56,7 +57,8 @@ class LogPreparation:
     def __init__(self, filesystem: FileSystem, storage: Storage) -> None:
         self._filesystem = filesystem
         self._storage = storage
-        self._in_flight: dict[TopicPartition, list[Callable[[], None]]] = {}
+        #: What is called, in order, when the disk has answered.
+        self._in_flight: dict[TopicPartition, list[Callable[[], object]]] = {}
         self._made: dict[TopicPartition, bytes] = {}
         self._read: set[TopicPartition] = set()
         self._unwanted: set[TopicPartition] = set()
@@ -115,22 +117,22 @@ class LogPreparation:
             done()
 
     def _submit(self, log: LogToPrepare, finished: Callable[[], None]) -> None:
-        self._in_flight[log.name] = [finished]
         made: list[bool] = []
 
         def work() -> None:
             with suppress(OSError):
                 made.append(_prepare(self._filesystem, log))
 
-        def note() -> None:
-            try:
-                self._finish(log, was_made=any(made))
-            finally:
-                run_all(self._in_flight.pop(log.name))
+        # If one of these fails the others are called: the log is in flight no more, and who waits is told.
+        steps: list[Callable[[], object]] = [
+            partial(self._in_flight.pop, log.name),
+            partial(self._finish, log, made),
+            finished,
+        ]
+        self._storage.submit(work, partial(run_all, self._in_flight.setdefault(log.name, steps)))
 
-        self._storage.submit(work, note)
-
-    def _finish(self, log: LogToPrepare, *, was_made: bool) -> None:
+    def _finish(self, log: LogToPrepare, made: list[bool]) -> None:
+        was_made = any(made)
         unwanted = log.name in self._unwanted
         self._unwanted.discard(log.name)
         if log.topic_id is None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
 
 from barnabas import errors
+from barnabas.broker.log.log_preparation import LogPreparation, LogToPrepare
+from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.log_opening import OPEN_AT_ONCE
 from barnabas.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.messages.metadata_request import MetadataRequest
 from barnabas.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.protocol.topic_partition import TopicPartition
 from tests.support.core_broker import CoreBroker, CoreClient, batch, create, produce
+from tests.support.slow_storage import SlowStorage
 
 MANY = 5 * OPEN_AT_ONCE
 
@@ -117,3 +122,21 @@ def test_without_acknowledgement_an_error_ends_the_connection_and_is_no_fault(br
     broker.advance(0)
     assert not good.closed
     assert not good.responses
+
+
+def test_who_waits_for_a_log_is_told_although_noting_its_files_fails() -> None:
+    storage = SlowStorage()
+    preparation = LogPreparation(MemoryFileSystem(Random(1)), storage)
+    name = TopicPartition("t", 0)
+    told: list[str] = []
+    preparation.begin([LogToPrepare(name, "/data/t-0", bytes(16))], lambda: told.append("first"))
+    preparation.begin([LogToPrepare(name, "/data/t-0", bytes(16))], lambda: told.append("second"))
+    preparation.note_deleted(name)
+
+    def fail(_name: TopicPartition, _directory: str) -> None:
+        raise RuntimeError("planted")
+
+    preparation.on_unwanted = fail
+    with pytest.raises(RuntimeError, match="planted"):
+        storage.drain()
+    assert (told, preparation.is_making(name)) == (["first", "second"], False)
