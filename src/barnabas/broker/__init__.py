@@ -25,11 +25,10 @@ all commits of the metadata that a request makes (one in flight at a time: `Brok
 what opening a log reads, and the files of a new one, whether a request, a coordinator, the controller or the start asks
 for it (`log_opening.py`, `log/assigned_logs.py`, `log/log_preparation.py`); reads of fetches, searches by time and
 coordinators that load, where the system's cache lacks them (`cold_fetch.py`, `cold_search.py`; `preadv2` with
-RWF_NOWAIT tells); what a follower cuts and flushes (`log/truncation.py`). On the loop are: what the cache answers, and
-brings to the disk later (writes, renames, other reads): at most ten operations for each partition of a request. A log
-that a crash left is read there again, 4 MB in a turn, and flushed where `flush.messages` is set; the batches behind a
-follower's last snapshot of its producers are looked at there when it is truncated.
-`tests/unit/broker/test_loop_and_disk.py` counts for every API.
+RWF_NOWAIT tells); what recovery after a crash reads and flushes (`log/disk_steps.py`); what a follower cuts and flushes
+(`log/truncation.py`). On the loop are: what the cache answers, and brings to the disk later (writes, renames, other
+reads): at most ten operations for each partition of a request. What was read for a recovery, or for the producers of a
+log that was cut, is worked on there, 4 MB in a turn. `tests/unit/broker/test_loop_and_disk.py` counts for every API.
 
 Rule 6. **`Partition` decides, the log carries out**: leader epoch, high watermark, what is committed, who may ask. With
 other replicas it does so by `replication/`; how far the cluster is built stands in docs/internals/cluster.md.

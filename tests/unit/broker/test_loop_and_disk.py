@@ -45,6 +45,7 @@ from barnabas.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderTopic,
 )
 from barnabas.protocol.messages.remove_topic_record import RemoveTopicRecord
+from barnabas.protocol.topic_partition import TopicPartition
 from tests.support.cluster_member import MemberBroker, topic
 from tests.support.cluster_member import broker as brokers
 from tests.support.core_broker import START_MS, CoreBroker, CoreClient, batch, create, fetch, produce
@@ -109,7 +110,19 @@ def disk() -> OneDisk:
 @pytest.fixture
 def broker(disk: OneDisk) -> CoreBroker:
     """A broker that was started anew, with a topic of records in several segments, one that is new, and a group."""
-    first = CoreBroker(SETTINGS, disk.filesystem, storage=disk)
+    first = used(disk, SETTINGS)
+    first.stop()
+    return started_anew(first, disk)
+
+
+@pytest.fixture
+def crashed(disk: OneDisk) -> CoreBroker:
+    """The same after a crash that has left the logs to be recovered."""
+    return started_anew(used(disk, SETTINGS), disk)
+
+
+def used(disk: OneDisk, settings: dict[str, Any]) -> CoreBroker:
+    first = CoreBroker(settings, disk.filesystem, storage=disk)
     client = first.connect()
     ask(first, disk, client, create("old", PARTITIONS, index_interval_bytes="0"), 7)
     for number in range(12):
@@ -123,7 +136,12 @@ def broker(disk: OneDisk) -> CoreBroker:
     ask(first, disk, client, FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
     ask(first, disk, client, FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4)
     assert ask(first, disk, client, commit(), 8).topics[0].partitions[0].error_code == 0
-    first.stop()
+    return first
+
+
+def started_anew(first: CoreBroker, disk: OneDisk) -> CoreBroker:
+    """Another broker on the files, of which nothing is in the cache."""
+    first.node.metadata.close()
     disk.filesystem.crash()
     disk.filesystem.cold = set(disk.filesystem._names)
     broker = CoreBroker(SETTINGS, disk.filesystem, first.store, seed=2, storage=disk)
@@ -188,6 +206,89 @@ def test_logs_that_no_request_needs_are_opened_without_holding_the_loop(broker: 
         disk.drain()
     assert not broker.node.logs.unopened
     assert not set(disk.on_loop) - QUICK
+
+
+@pytest.mark.parametrize("name", sorted(REQUESTS))
+def test_no_api_holds_the_loop_while_logs_are_recovered_that_a_crash_left(
+    name: str, crashed: CoreBroker, disk: OneDisk
+) -> None:
+    client = crashed.connect()
+    message, version = REQUESTS[name]
+    for _ in range(REPEATED):
+        ask(crashed, disk, client, message, version)
+    assert not set(disk.on_loop) - QUICK
+
+
+def opened(broker: CoreBroker, disk: OneDisk) -> CoreBroker:
+    for _ in range(200):
+        broker.advance(0.1)
+        disk.drain()
+    assert not broker.node.logs.unopened
+    assert not broker.node.logs.unopened.failures
+    return broker
+
+
+def test_logs_that_a_crash_left_are_recovered_without_holding_the_loop(crashed: CoreBroker, disk: OneDisk) -> None:
+    opened(crashed, disk)
+    assert not set(disk.on_loop) - QUICK
+    logs = crashed.node.logs.logs
+    assert [logs["old", index].log_end_offset for index in range(PARTITIONS)] == [4, 4, 4]
+
+
+def test_what_is_cut_of_a_damaged_log_is_brought_to_the_disk_beside_the_loop(disk: OneDisk) -> None:
+    first = used(disk, {**SETTINGS, "log.flush.interval.messages": 1 << 60})
+    first_segment = next(name for name in sorted(disk.filesystem._names) if "/old-1/" in name and name.endswith(".log"))
+    inode = disk.filesystem._names[first_segment]
+    assert inode is not None
+    inode.data[-3:] = b"xyz"
+    syncs = synced(disk)
+    broker = opened(started_anew(first, disk), disk)
+    assert not set(disk.on_loop) - QUICK
+    assert broker.node.logs.logs["old", 1].log_end_offset == 1
+    assert {first_segment, "/data/old-1"} <= set(syncs), "the cut, and the names of the segments behind it"
+
+
+def synced(disk: OneDisk) -> list[str]:
+    """The paths that are brought to the disk from now on."""
+    found: list[str] = []
+    note = disk.filesystem.fail
+    assert note is not None
+
+    def fail(operation: str, path: str) -> OSError | None:
+        found.extend([path] * (operation == "sync"))
+        return note(operation, path)
+
+    disk.filesystem.fail = fail
+    return found
+
+
+def test_a_flush_that_fails_in_a_recovery_leaves_the_log_closed_until_the_disk_works(
+    crashed: CoreBroker, disk: OneDisk
+) -> None:
+    note = disk.filesystem.fail
+    broken = True
+
+    def fail(operation: str, path: str) -> OSError | None:
+        return OSError(errno.EIO, "broken") if broken and operation == "sync" and "/old-1" in path else None
+
+    disk.filesystem.fail = fail
+    for _ in range(20):
+        crashed.advance(0.1)
+        disk.drain()
+    [name] = crashed.node.logs.unopened.failures
+    assert name == ("old", 1)
+    broken, disk.filesystem.fail = False, note
+    assert opened(crashed, disk).node.logs.logs["old", 1].log_end_offset == 4
+
+
+def test_a_topic_is_deleted_while_its_log_waits_for_the_disk(crashed: CoreBroker, disk: OneDisk) -> None:
+    crashed.advance(0.1)
+    while not crashed.node.logs.unopened.is_waiting(TopicPartition("old", 1)):
+        disk.drain()
+        crashed.advance(0.1)
+    crashed.state.metadata.delete_topics(["old"])
+    opened(crashed, disk)
+    assert not [name for name in crashed.node.logs.logs if name.topic == "old"]
 
 
 FLIGHTS = bytes(15) + b"\x01"

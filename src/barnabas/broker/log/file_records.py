@@ -142,27 +142,9 @@ class FileRecords:
 
         Raises `CorruptSegmentError` where what follows is no whole batch or, with `check`, fails its checksum.
         """
-        wanted = SCAN_CHUNK
-        while position < self.size:
-            chunk = self.read(wanted, position)
-            used = 0
-            try:
-                while (header := read_header(chunk, used)) is not None:
-                    if check:
-                        check_crc(chunk, header)
-                    yield header, chunk
-                    used += header.size_in_bytes
-            except CorruptSegmentError:
-                raise
-            except CorruptRecordError as error:
-                raise CorruptSegmentError(self, position + used, str(error)) from error
-            if used == 0:
-                if len(chunk) < wanted:
-                    raise CorruptSegmentError(self, position, f"a batch is cut after {len(chunk)} bytes")
-                wanted = min(max(self.batch_size(chunk, position), wanted * 2), self.size)
-                continue
-            position += used
-            wanted = SCAN_CHUNK
+        scan = BatchScan(self, position, check=check)
+        while not scan.is_over:
+            yield from scan.next_batches()
 
     def next_sound_batch(self, position: int) -> int | None:
         """Where, behind a damaged batch at `position`, a whole batch with a right checksum begins; None for nowhere.
@@ -203,6 +185,57 @@ class FileRecords:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+class BatchScan:
+    """A walk through the batches of a file from a position on, a piece at a time.
+
+    `next_batches` reads `size` bytes from `position` on; who must not wait for the disk has them brought in before.
+    """
+
+    __slots__ = ("_check", "_wanted", "position", "records")
+
+    def __init__(self, records: FileRecords, position: int, *, check: bool) -> None:
+        self.records = records
+        self._check = check
+        self._wanted = SCAN_CHUNK
+        self.position = position
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the end of the file is reached."""
+        return self.position >= self.records.size
+
+    @property
+    def size(self) -> int:
+        """How many bytes the next piece has."""
+        return min(self._wanted, self.records.size - self.position)
+
+    def next_batches(self) -> Iterator[tuple[BatchHeader, bytes]]:
+        """Yield the batches of the next piece, to be taken to the end; none where it is too small for one.
+
+        Raises as `FileRecords.batches`.
+        """
+        records, check = self.records, self._check
+        chunk = records.read(self._wanted, self.position)
+        used = 0
+        try:
+            while (header := read_header(chunk, used)) is not None:
+                if check:
+                    check_crc(chunk, header)
+                yield header, chunk
+                used += header.size_in_bytes
+        except CorruptSegmentError:
+            raise
+        except CorruptRecordError as error:
+            raise CorruptSegmentError(records, self.position + used, str(error)) from error
+        if used:
+            self.position += used
+            self._wanted = SCAN_CHUNK
+        elif len(chunk) < self._wanted:
+            raise CorruptSegmentError(records, self.position, f"a batch is cut after {len(chunk)} bytes")
+        else:
+            self._wanted = min(max(records.batch_size(chunk, self.position), self._wanted * 2), records.size)
 
 
 def _head_of(chunk: bytes, start: int) -> tuple[int, int] | None:

@@ -12,6 +12,7 @@ from barnabas.errors import KafkaError
 if TYPE_CHECKING:
     from barnabas.broker.log.cleaner import Cleaner, CleanerStats, Work
     from barnabas.broker.log.filesystem import FileSystem
+    from barnabas.broker.log.offset_checkpoints import CheckpointWrite
     from barnabas.broker.log.unified_log import UnifiedLog
     from barnabas.protocol.topic_partition import TopicPartition
 
@@ -89,12 +90,15 @@ class LogCleaner:
         self._delete_replaced(log, now_ms)
         return True
 
-    def abort(self, log: UnifiedLog, offset: int) -> None:
-        """Break off the cleaning of a log that is about to be truncated to the offset. Raises `KafkaStorageError`."""
+    def abort(self, log: UnifiedLog, offset: int) -> CheckpointWrite | None:
+        """Break off the cleaning of a log that is about to be truncated to the offset. Raises `KafkaStorageError`.
+
+        Returns what has to be on the disk before, None where it is.
+        """
         try:
             if self._log is log:
                 self.close()
-            self.manager.truncated(log, offset)
+            return self.manager.truncated(log, offset)
         except OSError as error:
             raise log.storage_failure("breaking its compaction off", error) from error
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from barnabas.broker.log.checkpoint_files import CorruptCheckpointError, OffsetCheckpointFile
 from barnabas.broker.log.cleanable_offsets import LogToClean, log_to_clean
 from barnabas.broker.log.lazy_logger import lazy_logger
+from barnabas.broker.log.offset_checkpoints import CheckpointWrites
 from barnabas.errors import KafkaStorageError
 
 if TYPE_CHECKING:
     from barnabas.broker.log.filesystem import FileSystem
+    from barnabas.broker.log.offset_checkpoints import CheckpointWrite
     from barnabas.broker.log.unified_log import UnifiedLog
     from barnabas.protocol.topic_partition import TopicPartition
 
@@ -35,11 +37,12 @@ class LogCleanerManager:
     was in the way.
     """
 
-    __slots__ = ("_checkpoint", "_clean_offsets", "_logs", "_ratios", "_resting", "_unseen")
+    __slots__ = ("_checkpoint", "_clean_offsets", "_logs", "_ratios", "_resting", "_unseen", "_writes")
 
     def __init__(self, filesystem: FileSystem, directory: str, logs: Callable[[], list[UnifiedLog]]) -> None:
         self._checkpoint = OffsetCheckpointFile(filesystem, f"{directory}/{CLEANER_OFFSET_CHECKPOINT}")
         self._clean_offsets: dict[TopicPartition, int] | None = None
+        self._writes = CheckpointWrites()
         self._logs = logs
         self._ratios: dict[TopicPartition, float] = {}
         #: Logs that may have become dirty since they were looked at; None where that is not told.
@@ -121,14 +124,19 @@ class LogCleanerManager:
         known = {found.topic_partition for found in self._logs()}
         self._clean_offsets = {name: offset for name, offset in self.clean_offsets.items() if name in known}
         self._clean_offsets[log.topic_partition] = end_offset
-        # Unsynced: after a power loss an older checkpoint only means that more is cleaned again.
-        self._checkpoint.write(self._clean_offsets, sync=False)
+        # Unsynced, or not at all while another is on its way: an older one only means that more is cleaned again.
+        if not self._writes.in_flight:
+            self._checkpoint.write(self._clean_offsets, sync=False)
 
-    def truncated(self, log: UnifiedLog, offset: int) -> None:
-        """Note that a log ends at the offset: what comes behind it is not clean. Raises `OSError`."""
-        if self.clean_offsets.get(log.topic_partition, 0) > offset:
-            self.clean_offsets[log.topic_partition] = offset
-            self._checkpoint.write(self.clean_offsets, sync=True)
+    def truncated(self, log: UnifiedLog, offset: int) -> CheckpointWrite | None:
+        """Note that a log ends at the offset: what comes behind it is not clean. Raises `OSError`.
+
+        Returns what brings that to the disk, in any thread, None where the disk has it.
+        """
+        if self.clean_offsets.get(log.topic_partition, 0) <= offset:
+            return None
+        self.clean_offsets[log.topic_partition] = offset
+        return self._writes.prepare([(self._checkpoint, self.clean_offsets)])
 
     def failed(self, log: UnifiedLog, error: Exception, now_ms: int) -> None:
         """Leave a log alone, and say why."""

@@ -10,8 +10,7 @@ gets `CorruptRecordError`.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.log.checkpoint_files import (
     LEADER_EPOCH_CHECKPOINT,
@@ -19,7 +18,9 @@ from barnabas.broker.log.checkpoint_files import (
     CorruptCheckpointError,
     read_partition_metadata,
 )
-from barnabas.broker.log.file_records import CorruptSegmentError
+from barnabas.broker.log.cold_range import ColdRange, cold_index_ranges
+from barnabas.broker.log.disk_steps import brought_in, cold_file, cold_part, done_at_once, next_piece, synced
+from barnabas.broker.log.file_records import SCAN_CHUNK, BatchScan, CorruptSegmentError
 from barnabas.broker.log.lazy_logger import lazy_logger
 from barnabas.broker.log.leader_epoch_file_cache import LeaderEpochFileCache
 from barnabas.broker.log.local_log import LocalLog
@@ -45,6 +46,7 @@ from barnabas.broker.log.unified_log import UnifiedLog
 from barnabas.errors import CorruptRecordError, KafkaError
 
 if TYPE_CHECKING:
+    from barnabas.broker.log.disk_steps import Steps
     from barnabas.broker.log.filesystem import FileSystem
     from barnabas.broker.log.log_config import LogConfig
     from barnabas.protocol.topic_partition import TopicPartition
@@ -52,9 +54,8 @@ if TYPE_CHECKING:
 
 _logger = lazy_logger(__name__)
 
-Result = TypeVar("Result")
-Steps = Generator[int, None, Result]
-
+#: So much at the end of the last segment that was flushed is looked at.
+_TAIL = 1 << 20
 _LEFTOVER_SUFFIXES = (DELETED_FILE_SUFFIX, CLEANED_FILE_SUFFIX, TEMPORARY_FILE_SUFFIX)
 _INDEX_SUFFIXES = (INDEX_FILE_SUFFIX, TIME_INDEX_FILE_SUFFIX, TXN_INDEX_FILE_SUFFIX)
 
@@ -121,16 +122,13 @@ class LogLoader:
 
     def load(self, now_ms: int = 0) -> UnifiedLog:
         """Open the log in one go; `now_ms` decides which producers have expired."""
-        steps = self.steps(now_ms)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as done:
-                log: UnifiedLog = done.value
-                return log
+        return done_at_once(self.steps(now_ms))
 
     def steps(self, now_ms: int = 0) -> Steps[UnifiedLog]:
-        """Open the log a piece of its files at a time; every step gives how many bytes it will look at."""
+        """Open the log a piece of its files at a time (`disk_steps`).
+
+        What recovery reads and the cache lacks, and what it flushes, is work to be done beside the loop.
+        """
         self._load_segments()
         self._load_epochs()
         if not self._clean:
@@ -246,7 +244,8 @@ class LogLoader:
     def _recover(self, now_ms: int) -> Steps[None]:
         """Read the segments that may not have reached the disk, and cut the log where they are damaged."""
         unflushed = self._segments.values(self._recovery_point, 1 << 63)
-        self._complete_segment_before(unflushed[0].base_offset)
+        yield from self._complete_segment_before(unflushed[0].base_offset)
+        yield from brought_in(self._filesystem, self._cold_snapshots(unflushed[0].base_offset))
         yield from self._restore_producers(self._log_start_offset, unflushed[0].base_offset, now_ms)
         end = unflushed[0].base_offset
         for at, segment in enumerate(unflushed):
@@ -255,39 +254,39 @@ class LogLoader:
             cut = yield from self._recover_segment(segment)
             end = self._producers.map_end_offset
             if cut:
-                self._delete_later_segments(unflushed[at + 1 :])
+                yield from self._delete_later_segments(unflushed[at + 1 :])
                 break
         if not self._config.compact:
             # No consumer could read up to the end of a log that ends with a gap.
-            self._delete_later_segments(
+            yield from self._delete_later_segments(
                 [segment for segment in self._segments if not segment.size and segment.base_offset > end]
             )
         if self._config.flush_messages < LONG_MAX:
-            self._bring_to_disk(
+            yield from self._bring_to_disk(
                 [segment for segment in unflushed if segment.size and segment.base_offset in self._segments]
             )
 
-    def _complete_segment_before(self, offset: int) -> None:
+    def _complete_segment_before(self, offset: int) -> Steps[None]:
         """See to the time index of a segment that was flushed to its end before it was rolled, and not since."""
         before = self._segments.floor(offset - 1)
         if before is None:
             return
         try:
+            tail = cold_part(before.records, _TAIL, max(before.size - _TAIL, 0))
+            yield from brought_in(self._filesystem, [*cold_index_ranges(before), *tail])
             before.restore_largest_timestamp()
             self._segments.used(before)
         except (OSError, KafkaError) as error:
             # Who reads a damaged batch is told; here it only means that a search by time may miss its end.
             _logger().warning("%s: the time index of %r is not completed: %s", self._directory, before, error)
 
-    def _bring_to_disk(self, segments: list[LogSegment]) -> None:
+    def _bring_to_disk(self, segments: list[LogSegment]) -> Steps[None]:
         """Flush what the process before had written, and had acknowledged only once it was flushed.
 
         From here on the records count as committed: a producer that sends them again is told that they are there.
         """
-        for segment in segments:
-            segment.records.file.sync()
         if segments:
-            self._filesystem.sync_directory(self._directory)
+            yield from synced(self._filesystem, [segment.records.file for segment in segments], [self._directory])
 
     def _recover_segment(self, segment: LogSegment) -> Steps[bool]:
         segment.reset_indexes()
@@ -296,17 +295,18 @@ class LogLoader:
         next_offset = segment.base_offset
         problem = None
         try:
-            for header, chunk in segment.records.batches(0, check=True):
-                if header.position == 0:
-                    yield len(chunk)
-                self._check_offsets(segment, header, position, next_offset)
-                self._take_in(segment, header, chunk, position)
-                position += header.size_in_bytes
-                next_offset = header.next_offset
+            scan = BatchScan(segment.records, 0, check=True)
+            while not scan.is_over:
+                yield from next_piece(self._filesystem, scan)
+                for header, chunk in scan.next_batches():
+                    self._check_offsets(segment, header, position, next_offset)
+                    self._take_in(segment, header, chunk, position)
+                    position += header.size_in_bytes
+                    next_offset = header.next_offset
         except CorruptSegmentError as error:
             problem = error
         if problem is not None:
-            self._cut(segment, position, next_offset, problem)
+            yield from self._cut(segment, position, next_offset, problem)
         try:
             segment.complete_indexes()
         except OSError as error:
@@ -334,8 +334,9 @@ class LogLoader:
         if aborted is not None:
             segment.txn_index.append(aborted)
 
-    def _cut(self, segment: LogSegment, position: int, next_offset: int, problem: CorruptSegmentError) -> None:
+    def _cut(self, segment: LogSegment, position: int, next_offset: int, problem: CorruptSegmentError) -> Steps[None]:
         size = segment.size - position
+        yield from brought_in(self._filesystem, cold_part(segment.records, SCAN_CHUNK, position))
         following = segment.records.next_sound_batch(position)
         if following is None:
             _logger().warning("%s; cutting the last %d bytes, the log ends at offset %d", problem, size, next_offset)
@@ -347,9 +348,9 @@ class LogLoader:
             )  # fmt: skip
         segment.truncate_bytes(position)
         # What is left may end at the recovery point: no flush would ever bring the cut to the disk.
-        segment.records.file.sync()
+        yield from synced(self._filesystem, [segment.records.file], [])
 
-    def _delete_later_segments(self, segments: list[LogSegment]) -> None:
+    def _delete_later_segments(self, segments: list[LogSegment]) -> Steps[None]:
         if not segments:
             return
         size = sum(segment.size for segment in segments)
@@ -360,7 +361,7 @@ class LogLoader:
         for segment in segments:
             self._segments.remove(segment)
             segment.delete()
-        self._filesystem.sync_directory(self._directory)
+        yield from synced(self._filesystem, [], [self._directory])
 
     def _find_end(self) -> Steps[int]:
         """Return the offset after the last record."""
@@ -403,4 +404,9 @@ class LogLoader:
             _logger().warning("%s: no snapshot of the producers is written: %s", self._directory, error)
 
     def _restore_producers(self, start: int, end: int, now_ms: int) -> Steps[None]:
-        return rebuild_producer_state(self._producers, self._segments, start, end, now_ms)
+        return rebuild_producer_state(self._producers, self._segments, start, end, now_ms, self._filesystem)
+
+    def _cold_snapshots(self, end: int) -> list[ColdRange]:
+        """Return the snapshot of the producers from which recovery begins, if reading it would wait for the disk."""
+        offset = max((offset for offset in self._producers.snapshots if offset <= end), default=None)
+        return [] if offset is None else cold_file(self._filesystem, self._producers.snapshot_path(offset))

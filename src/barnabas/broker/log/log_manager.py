@@ -85,12 +85,15 @@ class LogManager:
         """Logs that have met a failure of the disk, which may be over."""
         self._deleted = DeletedLogs(self.filesystem, self.directory, random_bytes)
         self.checkpoints = OffsetCheckpoints(self.filesystem, self.directory)
+        self.storage: Storage = storage or InlineStorage()
         self.unopened = UnopenedLogs(
             self.filesystem,
             self.settings.config_of,
             lambda: self.settings.producer_expiration_ms,
             self.checkpoints.high_watermark,
+            self.storage,
         )
+        self.unopened.on_ready = lambda: self._opener.on_prepared()
         self.on_opened: Callable[[UnifiedLog], None] = lambda _log: None
         """Called with every log that lay there from before, before its first use; may take it out of use."""
         self.on_all_opened: Callable[[], None] = lambda: None
@@ -99,7 +102,6 @@ class LogManager:
         self.now_ms = 0
         """When it was last told the time."""
         self._random_bytes = random_bytes
-        self.storage: Storage = storage or InlineStorage()
         self._background = BackgroundWork(
             self.filesystem,
             self.storage,
@@ -228,6 +230,7 @@ class LogManager:
             self._find_logs()
             while open_logs and self.unopened:
                 self._advance(next(self.unopened.next_ones(1)), OPEN_BYTES)
+                self.storage.drain()
         except OSError as error:
             self.log_directory.release()
             raise KafkaStorageError(f"the logs in {self.directory} cannot be opened: {error}") from error
@@ -427,7 +430,7 @@ class LogManager:
         self, offsets: Mapping[TopicPartition, int], now_ms: int, *, fully: bool = False
     ) -> Mapping[TopicPartition, KafkaStorageError]:
         """Truncate logs, and return what has failed when the disk has it."""
-        from barnabas.broker.log.truncation import done_at_once
+        from barnabas.broker.log.disk_steps import done_at_once
 
         return done_at_once(self.truncation().steps(offsets, now_ms, fully=fully))
 

@@ -54,10 +54,16 @@ class LogOpener:
         return any(self._can_open(name) for name in self._unopened.next_ones(OPEN_LOGS))
 
     def _can_open(self, name: TopicPartition) -> bool:
-        return self._unopened.has_begun(name) or (name in self._unopened and self._has_read(name))
+        unopened = self._unopened
+        if unopened.is_waiting(name):
+            return False
+        return unopened.has_begun(name) or (name in unopened and self._has_read(name))
 
     def _prepare_next(self) -> None:
-        names = [name for name in self._unopened.next_ones(OPEN_LOGS) if not self._can_open(name)]
+        unopened = self._unopened
+        names = [
+            name for name in unopened.next_ones(OPEN_LOGS) if not unopened.has_begun(name) and not self._has_read(name)
+        ]
         if names and not self._is_preparing:
             self._is_preparing = True
             self._prepare([(name, b"") for name in names], self._note_prepared)

@@ -15,7 +15,7 @@ from barnabas.broker.log.checkpoint_files import (
 from barnabas.broker.log.lazy_logger import lazy_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from barnabas.broker.log.filesystem import FileSystem
     from barnabas.broker.log.unified_log import UnifiedLog
@@ -45,9 +45,7 @@ class OffsetCheckpoints:
         #: Whether the files lack something, and whether all logs are to be looked at for that.
         self._lacks = self._lacks_high_watermarks = self._is_partial = True
         self._fails = False
-        self._version = self._version_on_disk = 0
-        self._in_flight: set[CheckpointWrite] = set()
-        self._lock = Lock()
+        self._writes = CheckpointWrites(self._note_failure)
 
     def read(self) -> None:
         """Read the files; one that cannot be understood counts as empty, and is told."""
@@ -103,10 +101,10 @@ class OffsetCheckpoints:
             (self._log_start_offsets, self.log_start_offsets),
             (self._high_watermarks, self.high_watermarks),
         )
-        self._version += 1
-        write = CheckpointWrite(self, self._version, [(file, dict(offsets)) for file, offsets in contents])
-        self._in_flight.add(write)
-        return write
+        return self._writes.prepare(contents)
+
+    def _note_failure(self) -> None:
+        self._lacks = self._lacks_high_watermarks = True
 
     def _take_in(
         self, logs: Mapping[TopicPartition, UnifiedLog], unopened: Mapping[TopicPartition, UnopenedLog]
@@ -166,7 +164,7 @@ class OffsetCheckpoints:
         An old checkpoint, or none, only means that more is read again. An error is told once. While logs are being
         opened, and for the first time after that, all are looked at.
         """
-        if self._in_flight:
+        if self._writes.in_flight:
             # The next time: a newer state must not be replaced by that which is on its way.
             return False
         try:
@@ -192,6 +190,26 @@ class OffsetCheckpoints:
             self._fails = self._fails and high_watermarks_only
         return True
 
+
+class CheckpointWrites:
+    """Brings what checkpoints said at some moments to the disk: of two that are on their way the later one stays.
+
+    `on_failed` is called, in any thread, when one has failed. `in_flight` are those that have not run.
+    """
+
+    def __init__(self, on_failed: Callable[[], None] = lambda: None) -> None:
+        self._on_failed = on_failed
+        self._version = self._version_on_disk = 0
+        self._lock = Lock()
+        self.in_flight: set[CheckpointWrite] = set()
+
+    def prepare(self, contents: Iterable[tuple[OffsetCheckpointFile, Mapping[TopicPartition, int]]]) -> CheckpointWrite:
+        """Return what brings the contents of files to the disk."""
+        self._version += 1
+        write = CheckpointWrite(self, self._version, [(file, dict(offsets)) for file, offsets in contents])
+        self.in_flight.add(write)
+        return write
+
     def run(self, write: CheckpointWrite) -> None:
         """Bring a prepared write to the disk, in any thread, unless a later one is there. Raises `OSError`."""
         try:
@@ -201,27 +219,27 @@ class OffsetCheckpoints:
                         file.write(offsets, sync=True)
                     self._version_on_disk = write.version
         except OSError:
-            self._lacks = self._lacks_high_watermarks = True
+            self._on_failed()
             raise
         finally:
-            self._in_flight.discard(write)
+            self.in_flight.discard(write)
 
 
 class CheckpointWrite:
-    """What the checkpoints said at one moment, on its way to the disk."""
+    """What checkpoints said at one moment, on its way to the disk."""
 
-    __slots__ = ("_checkpoints", "contents", "version")
+    __slots__ = ("_writes", "contents", "version")
 
     def __init__(
         self,
-        checkpoints: OffsetCheckpoints,
+        writes: CheckpointWrites,
         version: int,
         contents: list[tuple[OffsetCheckpointFile, dict[TopicPartition, int]]],
     ) -> None:
-        self._checkpoints = checkpoints
+        self._writes = writes
         self.version = version
         self.contents = contents
 
     def run(self) -> None:
         """Return when the disk has it. Raises `OSError`."""
-        self._checkpoints.run(self)
+        self._writes.run(self)

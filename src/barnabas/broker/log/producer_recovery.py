@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from barnabas.broker.log.cold_range import cold_index_ranges
+from barnabas.broker.log.disk_steps import brought_in, cold_part, next_piece
+from barnabas.broker.log.file_records import FIND_CHUNK, BatchScan
 from barnabas.broker.log.lazy_logger import lazy_logger
 from barnabas.errors import CorruptRecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
+    from barnabas.broker.log.disk_steps import Steps
+    from barnabas.broker.log.filesystem import FileSystem
     from barnabas.broker.log.log_segment import LogSegment
     from barnabas.broker.log.log_segments import LogSegments
     from barnabas.broker.log.producer_state_manager import ProducerStateManager
@@ -21,30 +24,47 @@ _MOST_OF_SNAPSHOT = 1 << 20
 
 
 def rebuild_producer_state(
-    producers: ProducerStateManager, segments: LogSegments, start: int, end: int, now_ms: int
-) -> Generator[int, None, None]:
+    producers: ProducerStateManager,
+    segments: LogSegments,
+    start: int,
+    end: int,
+    now_ms: int,
+    filesystem: FileSystem,
+) -> Steps[None]:
     """Bring the producers' state to what the log up to `end` says: the last snapshot, and the batches after it.
 
-    Every step gives how many bytes it will look at. What a damaged segment says is lost, and logged.
+    What a damaged segment says is lost, and logged. Meanwhile nothing counts as decided that was not read yet.
     """
-    for problem in producers.truncate_and_reload(start, end, now_ms):
-        _logger().warning("%s; reading the log instead", problem)
-    for segment in segments.values(producers.map_end_offset, end) if producers.map_end_offset < end else []:
-        try:
-            yield from _replay_segment(producers, segment, end)
-        except CorruptRecordError as error:
-            _logger().error("%s; what it says of producers is lost", error)
-    producers.map_end_offset = end
+    producers.is_rebuilding = True
+    try:
+        for problem in producers.truncate_and_reload(start, end, now_ms):
+            _logger().warning("%s; reading the log instead", problem)
+        for segment in segments.values(producers.map_end_offset, end) if producers.map_end_offset < end else []:
+            try:
+                yield from _replay_segment(producers, segment, end, filesystem)
+            except CorruptRecordError as error:
+                _logger().error("%s; what it says of producers is lost", error)
+        producers.map_end_offset = end
+    finally:
+        producers.is_rebuilding = False
 
 
-def _replay_segment(producers: ProducerStateManager, segment: LogSegment, end: int) -> Generator[int, None, None]:
-    position = segment.locate(max(segment.base_offset, producers.map_end_offset))
-    for header, chunk in segment.records.batches(position, check=False) if position >= 0 else ():
-        if header.base_offset >= end:
-            break
-        if header.position == 0:
-            yield len(chunk)
-        producers.replay(chunk, header)
+def _replay_segment(
+    producers: ProducerStateManager, segment: LogSegment, end: int, filesystem: FileSystem
+) -> Steps[None]:
+    offset = max(segment.base_offset, producers.map_end_offset)
+    yield from brought_in(filesystem, cold_index_ranges(segment))
+    yield from brought_in(filesystem, cold_part(segment.records, FIND_CHUNK, segment.position_before(offset)))
+    position = segment.locate(offset)
+    if position < 0:
+        return
+    scan = BatchScan(segment.records, position, check=False)
+    while not scan.is_over:
+        yield from next_piece(filesystem, scan)
+        for header, chunk in scan.next_batches():
+            if header.base_offset >= end:
+                return
+            producers.replay(chunk, header)
 
 
 def replayed_ranges(producers: ProducerStateManager, segments: LogSegments, end: int) -> list[tuple[str, int]]:

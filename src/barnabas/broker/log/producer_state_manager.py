@@ -99,6 +99,7 @@ class ProducerStateManager:
         "_last_snapshot_offset",
         "_partition",
         "expiration_ms",
+        "is_rebuilding",
         "map_end_offset",
         "ongoing_txns",
         "producers",
@@ -120,6 +121,8 @@ class ProducerStateManager:
         self._last_snapshot_offset = 0
         self.expiration_ms = expiration_ms
         self.map_end_offset = 0
+        #: Whether what the log says is being read: nothing behind `map_end_offset` is known.
+        self.is_rebuilding = False
         self.producers: dict[int, ProducerStateEntry] = {}
         self.ongoing_txns: dict[int, int] = {}
         """First offset -> producer id, in the order of the offsets."""
@@ -187,6 +190,8 @@ class ProducerStateManager:
     def first_unstable_offset(self) -> int:
         """The first offset of the oldest transaction that is not decided below the high watermark, -1 for none."""
         ongoing = next(iter(self.ongoing_txns), NO_OFFSET)
+        if self.is_rebuilding and ongoing == NO_OFFSET:
+            ongoing = self.map_end_offset
         if not self.unreplicated_txns:
             return ongoing
         unreplicated = min(self.unreplicated_txns)

@@ -11,8 +11,10 @@ What waits for the disk is yielded, as work that may be done beside the loop; no
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING, TypeVar
 
+from barnabas.broker.log.disk_steps import done_at_once
 from barnabas.broker.log.producer_recovery import rebuild_producer_state, replayed_ranges
 from barnabas.errors import KafkaStorageError
 
@@ -92,7 +94,7 @@ class LogTruncation:
                 if not is_wanted(name) or self._logs.get(name) is not log:
                     continue
                 try:
-                    self._cleaner.abort(log, offsets[name])
+                    yield from _clean_offset_lowered(self._cleaner.abort(log, offsets[name]), log)
                     cut = fully_steps(log, offsets[name]) if fully else truncation_steps(log, offsets[name], now_ms)
                     for path in (yield from cut):
                         self._delete_later(path, now_ms + log.config.file_delete_delay_ms)
@@ -119,17 +121,6 @@ class LogTruncation:
             if log.high_watermark > offset:
                 log.update_high_watermark(offset)
         return changed
-
-
-def done_at_once(steps: Steps[Result]) -> Result:
-    """Do the work of the steps here, and return what they return."""
-    while True:
-        try:
-            work = next(steps)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
-        work()
 
 
 def done_beside(steps: Steps[Result], storage: Storage, tell: Callable[[Result], None]) -> None:
@@ -175,7 +166,8 @@ def truncation_steps(log: UnifiedLog, offset: int, now_ms: int) -> Steps[list[st
             log.producer_state.delete_snapshots_after(offset)
             paths, sync = log.local_log.truncate_to(offset)
             log.log_start_offset = min(log.log_start_offset, log.log_end_offset)
-            _roll_back_producers(log, now_ms)
+            log.update_high_watermark(log.high_watermark)
+            yield from _producers_rolled_back(log, now_ms)
             log.update_high_watermark(log.high_watermark)
             yield from _synced(log, sync, action)
         # Also where there is nothing to cut: a leader that wrote nothing has left its epoch at the end.
@@ -217,10 +209,18 @@ def _written(write: CheckpointWrite | EpochWrite) -> Steps[OSError | None]:
     return problems[0] if problems else None
 
 
+def _clean_offset_lowered(write: CheckpointWrite | None, log: UnifiedLog) -> Steps[None]:
+    problem = None if write is None else (yield from _written(write))
+    if problem is not None:
+        raise log.storage_failure("breaking its compaction off", problem) from problem
+    log.check_online()
+
+
 def _synced(log: UnifiedLog, sync: Sync, action: str) -> Steps[None]:
     yield sync.run
-    if sync.error is not None:
-        raise log.fail(action, sync.error) from sync.error
+    if sync.error is not None or not sync.done:
+        error = sync.error or OSError(errno.EIO, "the flush was not carried out")
+        raise log.fail(action, error) from error
     log.check_online()
 
 
@@ -242,14 +242,21 @@ def _bringing_in(log: UnifiedLog, offset: int) -> Work:
     return work
 
 
-def _roll_back_producers(log: UnifiedLog, now_ms: int) -> None:
+def _producers_rolled_back(log: UnifiedLog, now_ms: int) -> Steps[None]:
     producers, end = log.producer_state, log.log_end_offset
     if not producers.producers and not producers.unreplicated_txns:
         # No producer is known at the end, so none has to be found again before it.
         producers.map_end_offset = end
         return
-    for _ in rebuild_producer_state(producers, log.local_log.segments, log.log_start_offset, end, now_ms):
-        pass
+    local = log.local_log
+    for step in rebuild_producer_state(producers, local.segments, log.log_start_offset, end, now_ms, local.filesystem):
+        # What was read is worked on in pieces, and others have their turn between.
+        yield _nothing if isinstance(step, int) else step
+        log.check_online()
+
+
+def _nothing() -> None:
+    return
 
 
 def _report(log: UnifiedLog, offset: int) -> None:

@@ -14,10 +14,11 @@ from barnabas.broker.log.log_loader import LogCheckpoints, LogLoader
 from barnabas.errors import KafkaError
 
 if TYPE_CHECKING:
+    from barnabas.broker.log.disk_steps import Steps, Work
     from barnabas.broker.log.filesystem import FileSystem
     from barnabas.broker.log.log_config import LogConfig
-    from barnabas.broker.log.log_loader import Steps
     from barnabas.broker.log.unified_log import UnifiedLog
+    from barnabas.broker.storage_threads import Storage
     from barnabas.protocol.topic_partition import TopicPartition
 
 
@@ -56,6 +57,7 @@ class UnopenedLogs:
         config_of: Callable[[str], LogConfig],
         expiration_ms: Callable[[], int],
         high_watermark_of: Callable[[TopicPartition], int | None],
+        storage: Storage,
     ) -> None:
         self.on_progress: Callable[[LoadProgress], None] = lambda _progress: None
         self.failures: dict[TopicPartition, tuple[UnopenedLog, Exception]] = {}
@@ -66,6 +68,11 @@ class UnopenedLogs:
         self._high_watermark_of = high_watermark_of
         self._waiting: dict[TopicPartition, UnopenedLog] = {}
         self._in_progress: dict[TopicPartition, tuple[LogLoader, Steps[UnifiedLog]]] = {}
+        self._storage = storage
+        #: What is done for logs beside the loop; they go on when it is done.
+        self._beside: dict[TopicPartition, Work] = {}
+        self.on_ready: Callable[[], None] = lambda: None
+        """Called on the loop when a log can go on that had to wait for the disk."""
         self._progress = LoadProgress(0)
 
     def report_to(self, on_progress: Callable[[LoadProgress], None]) -> None:
@@ -110,21 +117,29 @@ class UnopenedLogs:
         """Whether the opening of a log is in progress."""
         return name in self._in_progress
 
+    def is_waiting(self, name: TopicPartition) -> bool:
+        """Whether the opening of a log goes on only when the disk has answered."""
+        return name in self._beside
+
     def advance(self, name: TopicPartition, budget: int, now_ms: int) -> tuple[UnifiedLog | None, int]:
         """Read up to about `budget` bytes of a log; gives it when it is open, and how many bytes were read.
 
-        Raises `OSError` or `KafkaError`, and the log is then among the `failures`.
+        Less is read, perhaps nothing, where it has to wait for the disk (`is_waiting`). Raises `OSError` or
+        `KafkaError`, and the log is then among the `failures`.
         """
         progress = self._progress
         progress.current = str(name)
         read = 0
         try:
             steps = self._steps(name, now_ms)
-            while read < budget:
-                size = next(steps)
-                read += size
-                progress.bytes_read += size
-                self.on_progress(progress)
+            while read < budget and name not in self._beside:
+                step = next(steps)
+                if isinstance(step, int):
+                    read += step
+                    progress.bytes_read += step
+                    self.on_progress(progress)
+                else:
+                    self._do_beside(name, step)
         except StopIteration as done:
             del self._in_progress[name], self._waiting[name]
             progress.opened += 1
@@ -135,7 +150,22 @@ class UnopenedLogs:
             self._abandon(name)
             del self._waiting[name]
             raise
+        except Exception:
+            # A fault of this program: what is half done is begun anew.
+            self._abandon(name)
+            raise
         return None, read
+
+    def _do_beside(self, name: TopicPartition, work: Work) -> None:
+        self._beside[name] = work
+
+        def done() -> None:
+            # Of a log that was given up meanwhile nothing waits for it.
+            if self._beside.get(name) is work:
+                del self._beside[name]
+                self.on_ready()
+
+        self._storage.submit(work, done)
 
     def retry(self) -> None:
         """Line up again what a failure of the disk has kept from being opened."""
@@ -159,9 +189,10 @@ class UnopenedLogs:
             self._abandon(name)
 
     def _abandon(self, name: TopicPartition) -> None:
-        under_way = self._in_progress.pop(name, None)
-        if under_way is not None:
-            loader, steps = under_way
+        self._beside.pop(name, None)
+        in_progress = self._in_progress.pop(name, None)
+        if in_progress is not None:
+            loader, steps = in_progress
             steps.close()
             loader.abandon()
 

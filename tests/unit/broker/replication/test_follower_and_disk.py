@@ -11,11 +11,15 @@ from collections.abc import Callable
 import pytest
 
 from barnabas import errors
+from barnabas.broker.log import file_records
+from barnabas.broker.log.checkpoint_files import OffsetCheckpointFile, encode_checkpoint
+from barnabas.broker.log.log_cleaner_manager import CLEANER_OFFSET_CHECKPOINT
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.partition import Partition
 from barnabas.broker.replication.replica_fetcher import FetcherSettings, ReplicaFetcher
 from barnabas.broker.replication.replica_logs import ReplicaLogs
 from barnabas.protocol.messages.fetch_response import EpochEndOffset
+from tests.unit.broker.log.test_following import batch, marker
 from tests.unit.broker.replication.test_replica_fetcher import (
     BACKOFF,
     EPOCH,
@@ -156,3 +160,45 @@ def test_a_role_is_not_taken_before_the_disk_has_what_was_cut() -> None:
     assert isinstance(failed[NAME], errors.NotLeaderOrFollowerError)
     bench.partition.log.is_truncating = False
     bench.apply()
+
+
+def test_where_a_compacted_log_is_clean_is_on_the_disk_before_it_is_cut_and_the_loop_does_not_wait() -> None:
+    bench = SlowBench(3, 3, 3, 4, 4)
+    cleaner, path = bench.manager.cleaner.manager, f"/data/{CLEANER_OFFSET_CHECKPOINT}"
+    bench.disk.filesystem.replace(path, encode_checkpoint(["t 0 4"]), sync=True)
+    bench.disk.on_loop.clear()
+    bench.diverge(3, 2)
+    while bench.log.log_end_offset == 5:
+        assert bench.disk.waiting, "the loop waits for nothing"
+        before = OffsetCheckpointFile(bench.disk.filesystem, path).read()
+        work, done = bench.disk.waiting.pop(0)
+        bench.disk._is_beside = True
+        work()
+        bench.disk._is_beside = False
+        done()
+    assert before == {NAME: 2} == cleaner.clean_offsets
+    bench.disk.drain()
+    assert not set(bench.disk.on_loop) - QUICK - {"create"}
+
+
+def test_producers_are_replayed_in_pieces_and_meanwhile_no_transaction_counts_as_decided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(file_records, "SCAN_CHUNK", 300)
+    bench = SlowBench()
+    log = bench.log
+    bench.manager.update_topic_config(NAME.topic, {"segment.bytes": 1 << 20})
+    for offset in range(40):
+        data = {2: batch(2, producer=7, sequence=0), 35: marker(35, 7)}.get(offset, record(offset))
+        log.append_as_follower(data, now_ms=NOW, leader_epoch=EPOCH)
+    log.update_high_watermark(40)
+    assert log.last_stable_offset == 40
+    steps = bench.manager.truncation().steps({NAME: 30}, NOW)
+    pieces = 0
+    for work in steps:
+        work()
+        if log.log_end_offset == 30:
+            pieces += 1
+            assert log.last_stable_offset <= 2
+    assert pieces >= 8
+    assert (log.last_stable_offset, log.producer_state.ongoing_txns) == (2, {2: 7})
