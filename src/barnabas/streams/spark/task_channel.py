@@ -19,6 +19,9 @@ from barnabas.streams.errors import StreamsError
 #: Seconds that the other side may take to introduce itself.
 INTRODUCTION = 30.0
 
+#: What the driver sends in place of a request when the application is closed: the process is to close its tasks.
+END = b""
+
 _SIZE = struct.Struct(">I")
 _NUMBER = struct.Struct(">Q")
 _NONCE = 16

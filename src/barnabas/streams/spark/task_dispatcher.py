@@ -21,7 +21,7 @@ from barnabas.spark.exactly_once.commit_protocol import TaskReport, take_steps
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.spark import batch_protocol as protocol
 from barnabas.streams.spark.batch_protocol import Outcome
-from barnabas.streams.spark.task_channel import Address, Channel, ChannelError
+from barnabas.streams.spark.task_channel import END, Address, Channel, ChannelError
 from barnabas.streams.spark.task_measures import RestoreEvent, TaskAnswer, TaskMeasures
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ LOGGER = logging.getLogger("barnabas.streams")
 
 #: Seconds from the end of the job that places a process until it has introduced itself.
 _INTRODUCED = 60.0
+
+#: Seconds that processes may take to close their tasks when the application is closed.
+_ENDED = 10.0
 
 #: Seconds after which a batch that waits looks whether it is still wanted.
 _LOOK = 0.2
@@ -111,15 +114,19 @@ class TaskDispatcher:
             channel.close()
 
     def close(self) -> None:
-        """Close all connections; processes keep their state for a while, for the next start."""
+        """End all processes, and wait a while until they have closed their tasks: the next start opens them again."""
         with self._changed:
             self._is_closed = True
-            names = [*self._channels]
+            channels, self._channels = [*self._channels.values()], {}
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # the thread that waits on it ends
         self._listener.close()
-        for name in names:
-            self.forget(name)
+        for channel in channels:
+            with contextlib.suppress(OSError):
+                channel.send(END)
+        _await_closed(channels, time.monotonic() + _ENDED)
+        for channel in channels:
+            channel.close()
 
     def _accept(self) -> None:
         while True:
@@ -223,6 +230,18 @@ class _Batch:
         LOGGER.warning("the process of task %s is lost (%s): another one takes over", task, error or "no reason known")
         self._processes.forget(name)
         self._outcomes.append(Outcome(task, attempt, None))
+
+
+def _await_closed(channels: Sequence[Channel], deadline: float) -> None:
+    """Wait until the other sides have closed these connections."""
+    waiting = {channel.fileno(): channel for channel in channels if channel.fileno() != -1}
+    while waiting and (left := deadline - time.monotonic()) > 0:
+        for ready in wait([*waiting], left):
+            assert isinstance(ready, int)
+            try:
+                waiting[ready].receive()  # an answer that comes too late
+            except (OSError, EOFError, ChannelError):
+                del waiting[ready]
 
 
 def placed_by_spark(context: SparkContext, application: bytes) -> Placing:

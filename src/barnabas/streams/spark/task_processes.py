@@ -2,12 +2,13 @@
 
 A task of Spark begins it, and tells it by a Unix socket for whom it is to work: it connects to the driver, and from
 then on the driver tells it what to do, batch after batch. It reads, computes and writes; no record passes through
-Spark, and no task of Spark is started for a batch. It ends with the executor that began it, or when no driver has been
-connected for ten minutes; what it held is a cache.
+Spark, and no task of Spark is started for a batch. It ends when the application is closed, with the executor that began
+it, or when no driver has been connected for a minute; what it held is a cache.
 
 The Unix socket: a frame with a pickled `Call`; back comes an empty frame once it is connected, or the pickled error.
 The connection to the driver (`task_channel`): its name; then come pickled `Request`s, and for each it sends a pickled
-`TaskAnswer`, or the error; before that `RestoreEvent`s.
+`TaskAnswer`, or the error; before that `RestoreEvent`s. `END` closes its tasks and, unless another driver is connected,
+ends it; then it closes the connection.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from barnabas.streams.errors import StreamsError
-from barnabas.streams.spark.task_channel import Address, Channel, ChannelError
+from barnabas.streams.spark.task_channel import END, Address, Channel, ChannelError
 from barnabas.streams.spark.task_manager import TaskHome
 from barnabas.streams.spark.task_measures import RestoreEvent
 
-#: Seconds until a process ends that no driver is connected to.
-IDLE = 600.0
+#: Seconds until a process ends that no driver is connected to. One that was lost comes back with its next batch.
+IDLE = 60.0
 
 #: Seconds that a process may take until it listens.
 START = 60.0
@@ -65,11 +66,19 @@ class Call(NamedTuple):
 
 def call(wanted: Call) -> str:
     """Have the process of this name connect to the driver; returns the name. Raises what kept it from that."""
+    try:
+        answer = _asked(wanted)
+    except (EOFError, ConnectionError):
+        answer = _asked(wanted)  # it was about to end; another one starts
+    if answer:
+        raise pickle.loads(answer)  # noqa: S301  of a process of ours
+    return wanted.name
+
+
+def _asked(wanted: Call) -> bytes:
     with _connected(wanted.name) as connection, connection.makefile("rwb") as stream:
         _send(stream, pickle.dumps(wanted))
-        if answer := _receive(stream):
-            raise pickle.loads(answer)  # noqa: S301  of a process of ours
-    return wanted.name
+        return _receive(stream)
 
 
 @contextlib.contextmanager
@@ -149,7 +158,23 @@ class TaskServer:
         self._application = b""
         self._home: TaskHome | None = None
         self._lock = threading.Lock()
+        self._is_ended = False
+        self._used = time.monotonic()
         self.drivers = 0
+
+    def is_needed(self) -> bool:
+        """Whether a driver is connected, or one that was lost may still come back."""
+        if self.drivers:
+            self._used = time.monotonic()
+            return True
+        return not self._is_ended and time.monotonic() - self._used < IDLE
+
+    def close(self) -> None:
+        """Close the tasks: others may have their directories."""
+        with self._lock:
+            home, self._home = self._home, None
+            if home is not None:
+                home.close()
 
     def take(self, connection: socket.socket) -> None:
         """Take a call; a connection that only looks whether there is someone is closed at once."""
@@ -169,6 +194,7 @@ class TaskServer:
                 _send(stream, pickle.dumps(told))
                 return
             self.drivers += 1
+            self._is_ended = False
             threading.Thread(target=self._serve, args=(channel, wanted.application), daemon=True).start()
             _send(stream, b"")
 
@@ -177,6 +203,10 @@ class TaskServer:
             with contextlib.closing(channel), contextlib.suppress(OSError, EOFError, ChannelError):
                 while True:
                     request = channel.receive()
+                    if request == END:
+                        self._is_ended = True
+                        self.close()
+                        return
                     with self._lock:
                         answer = self._answer(application, request, lambda event: channel.send(pickle.dumps(event)))
                     channel.send(answer)
@@ -234,17 +264,16 @@ def main(path: str, parent: int) -> None:
         listener.bind(path)
         listener.listen(8)
         listener.settimeout(1.0)
-        server, used = TaskServer(), time.monotonic()
+        server = TaskServer()
         threading.Thread(target=_end_with, args=(parent, path), daemon=True).start()
-        while time.monotonic() - used < IDLE:
-            if server.drivers:
-                used = time.monotonic()
+        while server.is_needed():
             with contextlib.suppress(TimeoutError):
                 connection, _ = listener.accept()
                 connection.settimeout(CONNECT)
                 with contextlib.suppress(OSError, EOFError):
                     server.take(connection)
-        Path(path).unlink(missing_ok=True)
+        Path(path).unlink(missing_ok=True)  # while it still listens: the next process has one of its own there
+    server.close()
 
 
 def _log_to_stderr() -> None:

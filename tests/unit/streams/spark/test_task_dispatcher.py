@@ -35,6 +35,7 @@ class Home:
 
     def __init__(self, work: Working) -> None:
         self._work = work
+        self.is_closed = False
 
     def run(self, wanted: Request, tell: Callable[[RestoreEvent], None]) -> TaskAnswer:
         tell(RestoreEvent("end", "app-store-changelog", 0, "store", 0, 5, 5))
@@ -44,7 +45,7 @@ class Home:
         pass
 
     def close(self) -> None:
-        pass
+        self.is_closed = True
 
 
 class Died(BaseException):
@@ -52,7 +53,18 @@ class Died(BaseException):
 
 
 class MortalServer(TaskServer):
-    """A process whose connection is gone when it dies."""
+    """A process whose connection is gone when it dies; `homes` are those that it has had."""
+
+    def __init__(self, work: Working) -> None:
+        super().__init__()
+        self._work = work
+        self.homes: list[Home] = []
+
+    def _home_of(self, application: bytes) -> Any:
+        if self._home is None:
+            self.homes.append(Home(self._work))
+            self._home = self.homes[-1]  # type: ignore[assignment]
+        return self._home
 
     def _answer(self, application: bytes, request: bytes, tell: Any) -> bytes:
         try:
@@ -67,7 +79,7 @@ class Executors:
     def __init__(self, work: Working) -> None:
         self.placed: list[list[str]] = []
         self.heard: list[tuple[str, Any]] = []
-        self.servers: dict[str, TaskServer] = {}
+        self.servers: dict[str, MortalServer] = {}
         self._work = work
 
     def hear(self, task: str, said: Any) -> None:
@@ -76,8 +88,7 @@ class Executors:
     def place(self, names: Sequence[str], address: Address) -> None:
         self.placed.append([*names])
         for name in names:
-            server = self.servers.setdefault(name, MortalServer())
-            server._application, server._home = b"app", Home(self._work)  # type: ignore[assignment]
+            server = self.servers.setdefault(name, MortalServer(self._work))
             ours, its = socket.socketpair()
             with ours, ours.makefile("rwb") as stream:
                 task_processes._send(stream, pickle.dumps(Call(b"app", name, address)))
@@ -241,7 +252,41 @@ def test_connections_end_when_the_application_does(started: Any) -> None:
     processes.close()
 
     server = executors.servers["app/q/0_0"]
-    deadline = time.monotonic() + 5
-    while server.drivers and time.monotonic() < deadline:
+    assert server.homes[-1].is_closed, "its directory is free for the next start"
+    assert ended(server), "it does not wait for another driver"
+
+
+def test_a_process_that_another_driver_is_connected_to_goes_on(started: Any) -> None:
+    first, one = started(report)
+    one.run([request("0_0")], lambda: True)
+    second, other = started(report)
+    second.servers = first.servers
+    other.run([request("0_0")], lambda: True)
+    server = first.servers["app/q/0_0"]
+
+    one.close()
+
+    assert not ended(server)
+    assert other.run([request("0_0", 1)], lambda: True) == [report(request("0_0", 1))]
+    other.close()
+    assert ended(server)
+
+
+def test_a_process_whose_driver_is_lost_waits_for_it_a_while(monkeypatch: pytest.MonkeyPatch, started: Any) -> None:
+    executors, processes = started(report)
+    processes.run([request("0_0")], lambda: True)
+    server = executors.servers["app/q/0_0"]
+
+    processes.forget("app/q/0_0")
+
+    assert not ended(server)
+    monkeypatch.setattr(task_processes, "IDLE", 0.0)
+    assert ended(server)
+
+
+def ended(server: TaskServer) -> bool:
+    """Whether a process has nothing to wait for, once its connections are closed."""
+    deadline = time.monotonic() + 0.2
+    while server.is_needed() and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert server.drivers == 0, "from now on it waits for another driver, or ends"
+    return not server.is_needed()
