@@ -68,7 +68,7 @@ _WRAPPER = "not built (KIP-1112)"
 
 #: Classes that are not here, by why. A name that ends with * stands for all that begin so.
 WITHOUT = {
-    "AutoOffsetReset": "`auto_offset_reset=` takes the text, or a timedelta, which does not run on Spark",
+    "AutoOffsetReset": "`auto_offset_reset=` takes the text, or a timedelta",
     "ClientInstanceIds": _SPARK,
     "CloseOptions*": "`close(timeout)`; no member leaves, for there is no group membership",
     "DslStoreFormat": "the setting dsl.store.format as text",

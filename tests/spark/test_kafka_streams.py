@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from barnabas import AdminClient, Consumer, Producer, TopicPartition
+from barnabas import AdminClient, Consumer, NewTopic, Producer, TopicPartition
 from barnabas.errors import IllegalStateError
 from barnabas.metrics import MetricGroup
 from barnabas.streams import (
@@ -216,3 +219,56 @@ def test_a_punctuator_that_is_scheduled_by_a_record_needs_no_other_record_to_be_
             time.sleep(0.3)
 
     assert [record.value for record in found] == [b"a"]
+
+
+@pytest.mark.slow
+def test_topics_that_appear_and_match_a_pattern_are_read_too(
+    spark: SparkSession, servers: str, new_topic: NewTopicName, checkpoint: str
+) -> None:
+    target = new_topic(2)
+    prefix = f"of-{target}"
+    builder = StreamsBuilder()
+    words = builder.stream(re.compile(f"{prefix}-.*"), key=Serdes.string(), value=Serdes.string())
+    words.group_by(lambda key, word: word).count(store="words").to_stream().map_values(str).to(target)
+    config = {**settings(servers, f"pattern-{target}", checkpoint), "metadata.max.age.ms": 500}
+
+    def counted(streams: KafkaStreams, total: int) -> dict[bytes, bytes]:
+        deadline = time.monotonic() + LONGEST
+        while len(records := committed(servers, target, 2)) < total and time.monotonic() < deadline:
+            assert streams.exception is None
+            time.sleep(0.5)
+        return {record.key: record.value for record in records}
+
+    with AdminClient(bootstrap_servers=servers) as admin:
+        admin.create_topics([NewTopic(f"{prefix}-a", 2)])
+        send(servers, f"{prefix}-a", "x", "y", "x")
+        with KafkaStreams(builder.build(), config, spark=spark, checkpoint_location=checkpoint) as streams:
+            assert counted(streams, 3) == {b"x": b"2", b"y": b"1"}
+            admin.create_topics([NewTopic(f"{prefix}-b", 2)])
+            send(servers, f"{prefix}-b", "x", "z")
+            assert counted(streams, 5) == {b"x": b"3", b"y": b"1", b"z": b"1"}
+            send(servers, f"{prefix}-a", "z")
+            assert counted(streams, 6)[b"z"] == b"2", "what was read goes on"
+            begun = own_task_processes()
+        time.sleep(1.5)  # they look once a second whether they are needed
+        assert begun
+        assert not own_task_processes(), "they end with the application"
+
+
+def own_task_processes() -> list[int]:
+    """Return the processes of tasks that executors of this process have begun: they name who begun them."""
+    found = []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            command = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
+            if b"barnabas.streams.spark.task_processes" in command and os.getpid() in ancestors(int(command[-2])):
+                found.append(int(entry))
+    return found
+
+
+def ancestors(process: int) -> set[int]:
+    found = set()
+    while process > 1:
+        process = int(Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+        found.add(process)
+    return found

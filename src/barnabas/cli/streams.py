@@ -136,10 +136,10 @@ def topology_of(reference: str) -> Topology:
 def _planned(args: Namespace, admin: AdminClient) -> tuple[Plan, list[dict[str, Any]], dict[int, int]]:
     from barnabas.streams.config import StreamsConfig
     from barnabas.streams.spark import internal_topics
-    from barnabas.streams.spark.query_plan import planned
+    from barnabas.streams.spark.query_plan import planned_on
 
     config = {"application.id": args.application_id, "bootstrap.servers": "of the command"}
-    plan = planned(topology_of(args.topology), StreamsConfig(config))
+    plan = planned_on(admin, topology_of(args.topology), StreamsConfig(config))
     there = internal_topics.partition_counts(admin, plan.sources | plan.sinks | plan.global_topics | plan.changelogs)
     counts = internal_topics.counted(plan.infos, plan.copartitioned, there)
     rows: dict[str, dict[str, Any]] = {}

@@ -110,8 +110,10 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         begin, until = from_json(start), from_json(end)
         appeared = self._cluster().earliest(set(until) - set(begin))
+        known = {partition.topic for partition in begin}
         for partition, first in appeared.items():
-            if first > 0:
+            # A topic that a pattern of a stream application has found begins where it begins.
+            if first > 0 and (self.options.co_partitions is None or partition.topic in known):
                 self._report_loss(f"{partition} is new to the query and its records before offset {first} are gone")
         for gone in sorted(set(begin) - set(until)):
             self._report_loss(self._why_gone(gone, begin[gone]))

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.admin.admin_client import AdminClient
+from barnabas.clock import wall_clock_ms
 from barnabas.errors import IllegalStateError
 from barnabas.network.metric_group import Measured, MetricGroup
 from barnabas.network.sampled_stat import MetricConfig
@@ -28,6 +29,7 @@ from barnabas.streams.spark.application import Application, application_folder
 from barnabas.streams.spark.batch_commits import BatchCommits
 from barnabas.streams.spark.group_offsets import GroupOffsets
 from barnabas.streams.spark.local_checkpoint import without_programs
+from barnabas.streams.spark.pattern_topics import PatternTopics
 from barnabas.streams.spark.slow_starts import SlowStarts
 from barnabas.streams.spark.streams_metrics import StreamsMetrics
 from barnabas.streams.spark.task_dispatcher import TaskDispatcher, bind_address, placed_by_spark
@@ -106,7 +108,7 @@ class KafkaStreams(Measured):
         if not self._config.values["bootstrap.servers"]:
             raise StreamsError("setting bootstrap.servers is missing: set it to the brokers' addresses")
         self._spark = spark
-        self._plan = plan.planned(topology, self._config)
+        self._plan = plan.planned(topology, self._config)  # the start tells sources by pattern what there is
         self._checkpoint = checkpoint_location or str(application_folder(self._config) / "checkpoint")
         self._max_records = max_records_per_batch
         self._trigger = dict(trigger or {"processingTime": "0 seconds"})
@@ -267,6 +269,7 @@ class KafkaStreams(Measured):
         """Make the topics, settle where to begin, and return what travels to the tasks."""
         values = self._config.values
         with AdminClient(plan.clients_of(values, "admin")) as admin:
+            self._plan = plan.planned_on(admin, self._topology, self._config)
             existing = internal_topics.partition_counts(
                 admin, self._plan.sources | self._plan.sinks | self._plan.global_topics
             )
@@ -278,7 +281,7 @@ class KafkaStreams(Measured):
             if not (Path(self._checkpoint) / "offsets").exists():
                 decided = partial(starting_offsets.decided_offsets, application.place)
                 starting_offsets.commit_missing(
-                    admin, self._config.application_id, counts.partitions, policies, decided
+                    admin, self._config.application_id, counts.partitions, policies, decided, wall_clock_ms()
                 )
         return application
 
@@ -324,7 +327,12 @@ class KafkaStreams(Measured):
         make_admin = group_offsets.admin_of(plan.clients_of(values, "admin"))
         purge_every = values["repartition.purge.interval.ms"] / 1000
         offsets = GroupOffsets(make_admin, self._config.application_id, self._plan.repartition_topics, purge_every)
-        with contextlib.closing(offsets), contextlib.closing(self._clocks), contextlib.closing(self._dispatcher):
+        look_every = int(plan.clients_of(values, "consumer").get("metadata.max.age.ms", 300_000)) / 1000
+        self._pattern_topics = PatternTopics(make_admin, look_every)
+        with contextlib.ExitStack() as stack:
+            for each in (offsets, self._clocks, self._pattern_topics):
+                stack.enter_context(contextlib.closing(each))
+            stack.callback(lambda: self._dispatcher.close())
             self._follow(offsets)
             decided = partial(starting_offsets.decided_offsets, self._application.place)
             offsets.commit_decided(decided, str(self.query.id))
@@ -333,14 +341,11 @@ class KafkaStreams(Measured):
     def _follow(self, offsets: GroupOffsets) -> None:
         while True:
             query = self.query
-            while query.isActive:
-                if self._state is State.REBALANCING and _has_begun(query):
-                    self._set(State.RUNNING)
-                offsets.follow(query)
-                time.sleep(_TURN)
-            offsets.follow(query)
-            if self._state is State.PENDING_SHUTDOWN:
+            self._follow_query(query, offsets)
+            if self._state in (State.PENDING_SHUTDOWN, State.ERROR):
                 return
+            if query is not self.query:
+                continue
             error: BaseException | None = query.exception()
             if error is not None and self._batches.error is not None:
                 error = self._batches.error
@@ -352,6 +357,35 @@ class KafkaStreams(Measured):
                 return
             if not self._started_again(query, error) and not self._replaced(error):
                 return
+
+    def _follow_query(self, query: StreamingQuery, offsets: GroupOffsets) -> None:
+        while query.isActive:
+            if self._state is State.PENDING_SHUTDOWN:
+                query.stop()  # it may have been started while `close()` stopped the one before
+            elif self._state is State.REBALANCING and _has_begun(query):
+                self._set(State.RUNNING)
+            elif self._pattern_topics.have_come(self._plan):
+                query.stop()
+                offsets.follow(query)
+                self._begin_again()
+                return
+            offsets.follow(query)
+            time.sleep(_TURN)
+        offsets.follow(query)
+
+    def _begin_again(self) -> None:
+        """Go on from the checkpoint, with the topics that have appeared and that a pattern matches."""
+        LOGGER.info("%s: topics have appeared that a pattern matches", self._config.application_id)
+        if not self._set(State.REBALANCING):
+            return
+        self._dispatcher.close()
+        try:
+            self._application = self._prepared()
+            self._dispatcher = self._new_dispatcher()
+            self._start_query()
+        except Exception as error:
+            LOGGER.exception("%s: it cannot go on with new topics", self._config.application_id)
+            self._fail(error)
 
     def _started_again(self, query: StreamingQuery, error: BaseException) -> bool:
         has_begun = query.lastProgress is not None or self._state is not State.REBALANCING
@@ -373,10 +407,13 @@ class KafkaStreams(Measured):
             self._set(State.REBALANCING)
             self._start_query()
             return True
+        self._fail(error)
+        return False
+
+    def _fail(self, error: BaseException) -> None:
         self._exception = error
         self._set(State.PENDING_ERROR)
         self._set(State.ERROR)
-        return False
 
 
 def _has_begun(query: StreamingQuery) -> bool:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 from barnabas.config.config_def import definitions
 from barnabas.spark.client_settings import ClientSettings
 from barnabas.spark.co_partitions import CoPartitions, Group
 from barnabas.spark.exactly_once.driver_steps import SinkPlace
 from barnabas.spark.options import SinkOptions, SourceOptions
-from barnabas.streams.config import SETTINGS, StreamsConfig
+from barnabas.streams.config import SETTINGS, WITHOUT_EFFECT, StreamsConfig
 from barnabas.streams.engine.global_task import GlobalTask
 from barnabas.streams.engine.task import Task, TaskSettings
-from barnabas.streams.errors import TopologyError
+from barnabas.streams.errors import MissingSourceTopicError, TopologyError
 from barnabas.streams.spark import rows
 from barnabas.streams.spark.application import Application
 from barnabas.streams.spark.internal_topics import TopicCounts
@@ -31,6 +31,13 @@ from barnabas.streams.topology.topology import Topology
 TRANSACTIONAL_ID_PREFIX = "barnabas-streams"
 
 
+class TopicLister(Protocol):
+    """What is asked of the brokers: a method of AdminClient's."""
+
+    def list_topics(self) -> Iterable[str]:
+        """Return the topics of the cluster by name, without Kafka's own."""
+
+
 class Plan(NamedTuple):
     """A topology that is fitted to an application."""
 
@@ -44,6 +51,12 @@ class Plan(NamedTuple):
     def sources(self) -> set[str]:
         """All topics that tasks read, repartition topics among them."""
         return {topic for info in self.infos.values() for topic in info.source_topics}
+
+    @property
+    def patterns(self) -> dict[str, SourceNode]:
+        """The sources that read what a pattern matches, by name."""
+        nodes = [(name, each.nodes[name]) for each in self.subtopologies.values() for name in each.pattern_sources]
+        return {name: node for name, node in nodes if isinstance(node, SourceNode)}
 
     @property
     def repartition_topics(self) -> frozenset[str]:
@@ -66,21 +79,34 @@ class Plan(NamedTuple):
         return set() if self.global_topology is None else set(self.global_topology.source_by_topic)
 
 
-def planned(topology: Topology, config: StreamsConfig) -> Plan:
-    """Cut a topology into what tasks run. Raises TopologyError for what does not run on Spark."""
+def planned(topology: Topology, config: StreamsConfig, existing: Iterable[str] = ()) -> Plan:
+    """Cut a topology into what tasks run; sources by pattern read those of the `existing` topics that match.
+
+    Raises TopologyError for a topology that reads nothing, and when two patterns match the same topic.
+    """
     builder = topology.builder
     builder.rewrite_topology(config.values)
+    builder.match_topics(existing)
     infos = topics_by_subtopology(builder, config.values["windowstore.changelog.additional.retention.ms"])
     subtopologies = {number: build_subtopology(builder, number) for number in infos}
-    for found in subtopologies.values():
-        if found.pattern_sources:
-            raise TopologyError(
-                f"sources that match topics by a pattern do not run on Spark yet ({', '.join(found.pattern_sources)}): "
-                "name the topics"
-            )
     if not infos:
         raise TopologyError("Topology has no stream threads and no global threads, must subscribe to a source topic")
     return Plan(config, infos, builder.copartitioning.groups(), subtopologies, build_global_state_topology(builder))
+
+
+def planned_on(admin: TopicLister, topology: Topology, config: StreamsConfig) -> Plan:
+    """Cut a topology into what tasks run on a cluster; the application's own internal topics match no pattern.
+
+    Raises MissingSourceTopicError for a pattern that no topic matches, TopologyError as `planned` does.
+    """
+    plan = planned(topology, config)
+    patterns = plan.patterns
+    if not patterns:
+        return plan
+    plan = planned(topology, config, set(admin.list_topics()) - plan.changelogs - plan.repartition_topics)
+    if missing := sorted(name for name, node in patterns.items() if not node.matched):
+        raise MissingSourceTopicError(f"No topic matches the patterns of {', '.join(missing)}; create one first")
+    return plan
 
 
 def clients_of(config: Mapping[str, Any], kind: str) -> dict[str, str]:
@@ -115,7 +141,8 @@ def application(
     must_wait = {number for number, found in plan.subtopologies.items() if _has_own_times(found)}
     return Application(
         plan.config.application_id,
-        {name: value for name, value in values.items() if value is not None},
+        # Those without effect would be told of again in each task.
+        {name: value for name, value in values.items() if value is not None and name not in WITHOUT_EFFECT},
         plan.subtopologies,
         plan.global_topology,
         {**sink_counts, **counts.partitions},

@@ -10,63 +10,85 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from typing import Any
 
 from barnabas.client.admin.admin_client import AdminClient
-from barnabas.client.admin.partition_offsets import OffsetSpec
+from barnabas.client.consumer.auto_offset_reset_strategy import (
+    EARLIEST,
+    LATEST_TIMESTAMP,
+    NONE,
+    AutoOffsetResetStrategy,
+)
 from barnabas.client.consumer.offsets import OffsetAndMetadata
-from barnabas.errors import NoOffsetForPartitionError
+from barnabas.errors import ConfigError, NoOffsetForPartitionError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.exactly_once.decision import LOST, Decision
 from barnabas.spark.exactly_once.decision_log import DecisionReader
 from barnabas.spark.exactly_once.driver_steps import SinkPlace, repair
 from barnabas.spark.offsets import Offsets
+from barnabas.streams.durations import as_ms
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.spark.group_offsets import METADATA
 from barnabas.streams.topology.nodes import ProcessorTopology, SourceNode
 
-_SPECS = {"earliest": int(OffsetSpec.EARLIEST), "latest": int(OffsetSpec.LATEST)}
 
-
-def reset_policies(subtopologies: Iterable[ProcessorTopology], default: str) -> dict[str, str]:
-    """Return the policy of each topic that is read. Raises StreamsError for one that is not known."""
-    found: dict[str, str] = {}
+def reset_policies(subtopologies: Iterable[ProcessorTopology], default: str) -> dict[str, AutoOffsetResetStrategy]:
+    """Return the policy of each topic that is read. Raises ConfigError for one that is not known."""
+    found: dict[str, AutoOffsetResetStrategy] = {}
     for topology in subtopologies:
         for topic, name in topology.source_by_topic.items():
             node = topology.nodes[name]
             given = node.auto_offset_reset if isinstance(node, SourceNode) else None
-            policy = default if given is None else given
-            if policy not in (*_SPECS, "none"):
-                raise StreamsError(
-                    f"auto.offset.reset={policy!r} of {name} does not run on Spark: earliest, latest, none"
-                )
-            found[topic] = "earliest" if topic in topology.repartition_topics else str(policy)
+            policy = _policy(name, default if given is None else given)
+            found[topic] = EARLIEST if topic in topology.repartition_topics else policy
     return found
+
+
+def _policy(source: str, given: Any) -> AutoOffsetResetStrategy:
+    if isinstance(given, AutoOffsetResetStrategy):
+        return given
+    if isinstance(given, timedelta):
+        if given < timedelta(0):
+            raise ConfigError(f"auto.offset.reset of {source} goes {given} back: it must not be negative")
+        return AutoOffsetResetStrategy("by_duration", as_ms(given, "auto_offset_reset"))
+    try:
+        return AutoOffsetResetStrategy.parse(str(given))
+    except ConfigError as problem:
+        raise ConfigError(f"{problem}; so says source {source}") from problem
 
 
 def commit_missing(
     admin: AdminClient,
     group: str,
     counts: Mapping[str, int],
-    policies: Mapping[str, str],
+    policies: Mapping[str, AutoOffsetResetStrategy],
     decided: Callable[[str], Offsets],
+    now_ms: int,
 ) -> Offsets:
     """Commit an offset for each partition that has none, or not all that was decided; returns those.
 
-    `decided` says for a query's id up to where its last decision goes. Raises NoOffsetForPartitionError.
+    `decided` says for a query's id up to where its last decision goes, `now_ms` from when a duration goes back. Raises
+    NoOffsetForPartitionError.
     """
     partitions = [TopicPartition(topic, number) for topic in policies for number in range(counts[topic])]
     committed = admin.list_consumer_group_offsets(group, partitions)
     missing = [partition for partition in partitions if partition not in committed]
-    if without := sorted(str(partition) for partition in missing if policies[partition.topic] == "none"):
+    if without := sorted(str(partition) for partition in missing if policies[partition.topic] == NONE):
         raise NoOffsetForPartitionError(
             f"group {group} has committed no offset for {', '.join(without)}, and auto.offset.reset is none"
         )
-    specs = {partition: _SPECS[policies[partition.topic]] for partition in missing}
-    found = {partition: listed.offset for partition, listed in admin.list_offsets(specs).items()} if specs else {}
+    found = _listed(admin, {partition: policies[partition.topic].timestamp(now_ms) for partition in missing})
+    # Nothing is as young as the duration says: what comes next is, as in Kafka.
+    found |= _listed(admin, {partition: LATEST_TIMESTAMP for partition, offset in found.items() if offset < 0})
     found |= _further(committed, decided)
     if found:
         admin.alter_consumer_group_offsets(group, found)
     return found
+
+
+def _listed(admin: AdminClient, specs: Mapping[TopicPartition, int]) -> Offsets:
+    return {partition: listed.offset for partition, listed in admin.list_offsets(specs).items()} if specs else {}
 
 
 def _further(committed: Mapping[TopicPartition, OffsetAndMetadata], decided: Callable[[str], Offsets]) -> Offsets:

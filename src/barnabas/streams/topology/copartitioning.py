@@ -68,7 +68,7 @@ class Copartitioning:
         return merged
 
     def _topics(self) -> list[set[str]]:
+        groups = [[self._nodes.get(name) for name in group] for group in self._groups]
         return [
-            {topic for name in group if isinstance(node := self._nodes.get(name), SourceNode) for topic in node.topics}
-            for group in self._groups
+            {topic for node in group if isinstance(node, SourceNode) for topic in node.read_topics} for group in groups
         ]

@@ -223,6 +223,27 @@ class TopologyBuilder:
         """Return a topic's name on the cluster: its own, or decorated when it is internal."""
         return self.decorate(topic) if topic in self.internal_topics else topic
 
+    def match_topics(self, existing: Iterable[str]) -> None:
+        """Tell the sources by pattern which topics there are; those that a source reads by name are left out.
+
+        Raises `TopologyError` when two sources match the same topic.
+        """
+        sources = self._sources()
+        free = sorted({*existing} - {topic for node in sources for topic in node.topics})
+        by: dict[str, str] = {}
+        for node in sources:
+            pattern = node.pattern
+            if pattern is None:
+                continue
+            node.matched = tuple(topic for topic in free if pattern.fullmatch(topic))
+            for topic in node.matched:
+                if topic in by:
+                    raise TopologyError(
+                        f"Topic {topic} is already matched for another regex pattern {by[topic]} and hence cannot be "
+                        f"matched to this regex pattern {pattern.pattern} any more."
+                    )
+                by[topic] = pattern.pattern
+
     def rewrite_topology(self, config: Mapping[str, Any]) -> None:
         """Fit the topology to an application: its id in the names of internal topics, no cache where there is none.
 

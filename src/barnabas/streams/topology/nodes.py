@@ -42,6 +42,13 @@ class SourceNode(Node):
     value_deserializer: Any = None
     #: earliest, latest, none, a timedelta back from now, or None for what the settings say.
     auto_offset_reset: Any = None
+    #: The topics of the cluster that the pattern matches, once they are known.
+    matched: tuple[str, ...] = ()
+
+    @property
+    def read_topics(self) -> tuple[str, ...]:
+        """All topics that are known to be read."""
+        return self.topics + self.matched
 
 
 @dataclass(eq=False)

@@ -91,7 +91,7 @@ def _topics_of(builder: TopologyBuilder, names: Iterable[str], additional_retent
     for name in names:
         node = builder.nodes[name]
         if isinstance(node, SourceNode):
-            for topic in node.topics:
+            for topic in node.read_topics:
                 real = builder.real_name(topic)
                 sources.add(real)
                 if (properties := builder.internal_topics.get(topic)) is not None:
@@ -117,7 +117,7 @@ def _build(builder: TopologyBuilder, names: set[str]) -> ProcessorTopology:
     repartition: set[str] = set()
     for name, node in nodes.items():
         if isinstance(node, SourceNode):
-            sources |= {builder.real_name(topic): name for topic in node.topics}
+            sources |= {builder.real_name(topic): name for topic in node.read_topics}
             repartition |= {builder.real_name(topic) for topic in node.topics if topic in builder.internal_topics}
         elif isinstance(node, SinkNode) and node.topic is not None:
             sinks[builder.real_name(node.topic)] = name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,12 +12,15 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from barnabas.client.consumer.auto_offset_reset_strategy import EARLIEST, LATEST, AutoOffsetResetStrategy
 from barnabas.client.consumer.offsets import OffsetAndMetadata
-from barnabas.errors import KafkaError, NoOffsetForPartitionError, UnknownMemberIdError
+from barnabas.errors import ConfigError, KafkaError, NoOffsetForPartitionError, UnknownMemberIdError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.exactly_once.decision import COMPLETE, Decision, TaskState, TaskTransaction
 from barnabas.spark.offsets import CLOCK
-from barnabas.streams.spark import starting_offsets
+from barnabas.streams import Consumed, StreamsBuilder
+from barnabas.streams.config import StreamsConfig
+from barnabas.streams.spark import query_plan, starting_offsets
 from barnabas.streams.spark.group_offsets import METADATA, GroupOffsets
 
 IN, BETWEEN = TopicPartition("in", 0), TopicPartition("app-x-repartition", 0)
@@ -43,7 +47,9 @@ class Cluster:
         return {each: self.committed[each] for each in partitions if each in self.committed}
 
     def list_offsets(self, specs: Mapping[TopicPartition, int]) -> dict[TopicPartition, Any]:
-        return {each: SimpleNamespace(offset=0 if spec == -2 else 70) for each, spec in specs.items()}
+        # The records are of the times 0 to 6,900, a hundred apart.
+        found = {each: {-2: 0, -1: 70}.get(spec, -(-spec // 100)) for each, spec in specs.items()}
+        return {each: SimpleNamespace(offset=offset if offset <= 70 else -1) for each, offset in found.items()}
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         self.deleted.append(before)
@@ -108,9 +114,9 @@ def test_only_repartition_topics_are_purged_and_only_up_to_what_is_committed() -
 
 def settled(cluster: Cluster, policy: str = "latest", **decided: Any) -> Any:
     counts = {"in": 1, BETWEEN.topic: 1}
-    policies = {"in": policy, BETWEEN.topic: "earliest"}
+    policies = {"in": AutoOffsetResetStrategy.parse(policy), BETWEEN.topic: EARLIEST}
     ends = lambda query: decided.get(query, {})  # noqa: E731
-    return starting_offsets.commit_missing(cluster, "app", counts, policies, ends)  # type: ignore[arg-type]
+    return starting_offsets.commit_missing(cluster, "app", counts, policies, ends, 7000)  # type: ignore[arg-type]
 
 
 def test_a_partition_without_an_offset_begins_where_the_policy_says() -> None:
@@ -118,6 +124,39 @@ def test_a_partition_without_an_offset_begins_where_the_policy_says() -> None:
     assert settled(Cluster()) == {IN: 70, BETWEEN: 0}
     with pytest.raises(NoOffsetForPartitionError, match="in-0"):
         settled(Cluster({BETWEEN: OffsetAndMetadata(7)}), policy="none")
+
+
+@pytest.mark.parametrize(("back", "offset"), [("PT2S", 50), ("PT0.5S", 65), ("PT0S", 70), ("PT7S", 0)])
+def test_a_policy_by_duration_goes_back_from_now_and_to_the_end_where_nothing_is_so_young(
+    back: str, offset: int
+) -> None:
+    assert settled(Cluster(), policy=f"by_duration:{back}") == {IN: offset, BETWEEN: 0}
+
+
+TWO_SECONDS = AutoOffsetResetStrategy("by_duration", 2000)
+
+
+@pytest.mark.parametrize("given", [timedelta(seconds=2), "by_duration:PT2S", TWO_SECONDS])
+def test_a_source_s_own_policy_goes_before_the_settings(given: Any) -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", Consumed.with_(auto_offset_reset=given)).group_by(str).count().to_stream().to("out")
+    builder.stream("other").to("out")
+    plan = query_plan.planned(builder.build(), StreamsConfig({"application.id": "app"}))
+
+    found = starting_offsets.reset_policies(plan.subtopologies.values(), "latest")
+
+    (between,) = plan.repartition_topics
+    assert found == {"in": TWO_SECONDS, "other": LATEST, between: EARLIEST}
+
+
+@pytest.mark.parametrize("given", [timedelta(seconds=-1), "by_duration:-PT1S", "newest", 5])
+def test_a_policy_that_cannot_be_names_the_source(given: Any) -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", Consumed(auto_offset_reset=given, name="mine")).to("out")
+    plan = query_plan.planned(builder.build(), StreamsConfig({"application.id": "app"}))
+
+    with pytest.raises(ConfigError, match="mine"):
+        starting_offsets.reset_policies(plan.subtopologies.values(), "latest")
 
 
 def test_what_a_query_of_ours_has_decided_beyond_its_commit_is_not_read_again() -> None:

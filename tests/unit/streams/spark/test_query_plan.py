@@ -12,10 +12,11 @@ pytest.importorskip("pyspark")
 from pyspark import cloudpickle
 
 from barnabas.streams import Consumed, ContextualProcessor, PunctuationType, Record, Serdes, StreamsBuilder
-from barnabas.streams.config import StreamsConfig
-from barnabas.streams.errors import TopologyError
+from barnabas.streams.config import WITHOUT_EFFECT, StreamsConfig
+from barnabas.streams.errors import MissingSourceTopicError, TopologyError
 from barnabas.streams.spark import query_plan as plan
 from barnabas.streams.spark.internal_topics import counted
+from barnabas.streams.spark.pattern_topics import PatternTopics
 
 CONFIG = {
     "application.id": "app", "default.key.serde": "string", "default.value.serde": "string",
@@ -77,12 +78,89 @@ def test_what_the_application_itself_decides_does_not_reach_the_clients(name: st
     assert not any("auto.offset.reset" in option for option in source)
 
 
-def test_a_pattern_is_refused() -> None:
+class Topics:
+    """A cluster with these topics."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def list_topics(self) -> list[str]:
+        return [*self._names]
+
+
+def on(builder: StreamsBuilder, *topics: str) -> plan.Plan:
+    return plan.planned_on(Topics(*topics), builder.build(), StreamsConfig(CONFIG))
+
+
+def test_a_pattern_reads_the_topics_that_match_but_not_the_application_s_own_nor_a_global_table_s() -> None:
+    builder = StreamsBuilder()
+    builder.global_table("app-b", TEXT)
+    counts = builder.stream(re.compile("app-.*"), TEXT).group_by(lambda key, value: value).count(store="words")
+    counts.to_stream().to("out")
+    own = ["app-words-changelog", "app-words-repartition"]
+
+    first = on(builder, "app-a", "app-b", *own, "other")
+    second = on(builder, "app-a", "app-b", "app-c", *own)
+
+    assert first.sources == {"app-a", "app-words-repartition"}
+    assert second.sources == first.sources | {"app-c"}
+    assert plan.source_options(second)["subscribe"] == "app-a,app-b,app-c,app-words-repartition"
+    assert counted(second.infos, second.copartitioned, {"app-a": 2, "app-c": 5}).tasks == {1: 5, 2: 5}
+
+
+def test_topics_of_a_pattern_are_partitioned_as_what_they_are_joined_with() -> None:
+    builder = StreamsBuilder()
+    builder.stream(re.compile("a.*"), TEXT).join(builder.table("t", TEXT), lambda one, other: one).to("out")
+    found = on(builder, "a1", "a2", "t")
+
+    with pytest.raises(TopologyError, match="not co-partitioned"):
+        counted(found.infos, found.copartitioned, {"a1": 2, "a2": 3, "t": 2})
+
+
+def test_a_pattern_that_no_topic_matches_is_an_error_that_names_its_source() -> None:
+    builder = StreamsBuilder()
+    builder.stream(re.compile("a.*"), Consumed(name="mine")).to("out")
+
+    with pytest.raises(MissingSourceTopicError, match="mine"):
+        on(builder, "b")
+
+
+def test_two_patterns_do_not_share_a_topic() -> None:
     builder = StreamsBuilder()
     builder.stream(re.compile("a.*"), TEXT).to("out")
+    builder.stream(re.compile(".*b"), TEXT).to("out")
 
-    with pytest.raises(TopologyError, match="name the topics"):
-        made(builder)
+    with pytest.raises(TopologyError, match="Topic ab is already matched for another regex pattern"):
+        on(builder, "ab", "a", "b")
+
+
+def test_topics_that_appear_are_told_once_it_is_time_to_look() -> None:
+    builder = StreamsBuilder()
+    builder.stream(re.compile("a.*"), TEXT).group_by_key().count(store="a").to_stream().to("out")
+    present, now = on(builder, "a1"), [0.0]
+    topics = ["a1", "b"]
+    watched = PatternTopics(lambda: Listed(topics), 300.0, lambda: now[0])
+
+    found = []
+    for now[0], new in ((299.0, "a2"), (300.0, "app-a-changelog"), (301.0, "a3"), (600.0, "")):
+        topics.append(new)
+        found.append(watched.have_come(present))
+        topics.remove("a2") if now[0] == 299.0 else None
+
+    assert found == [False, False, False, True], "not before it is time; own changelogs are none"
+
+
+class Listed:
+    """A cluster whose topics change."""
+
+    def __init__(self, names: list[str]) -> None:
+        self._names = names
+
+    def list_topics(self) -> list[str]:
+        return self._names
+
+    def close(self) -> None:
+        pass
 
 
 @pytest.mark.parametrize(("extractor", "waits"), [(None, False), (lambda record, time: 5, True)])
@@ -105,3 +183,4 @@ def test_what_travels_to_the_tasks_can_be_pickled_lambdas_and_serdes_and_all() -
     sent = plan.application(cut, counted(cut.infos, cut.copartitioned, {"a": 1}), {})
 
     assert cloudpickle.loads(cloudpickle.dumps(sent)).id == "app"
+    assert not sent.config.keys() & WITHOUT_EFFECT.keys(), "each task would tell of them again"
