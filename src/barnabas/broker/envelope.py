@@ -31,7 +31,7 @@ ACLS = frozenset((ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS))
 SETTINGS = frozenset((ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS))
 #: What goes there unless the broker refuses it itself.
 TOKENS = frozenset((ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN))
-#: What only a cluster under KRaft has.
+#: What only a cluster under KRaft has; a broker that is alone does not offer it.
 OF_QUORUMS = frozenset(
     (ApiKey.DESCRIBE_QUORUM, ApiKey.UNREGISTER_BROKER, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER)
 )

@@ -34,7 +34,5 @@ CONTROLLER_RULES: dict[int, Rule] = {
         ),
         _NODES_ONLY,
     ),
-    ApiKey.ADD_RAFT_VOTER: cluster(Op.ALTER),
-    ApiKey.REMOVE_RAFT_VOTER: cluster(Op.ALTER),
 }
 """Broker's rules where the controller's are the same: topics, settings, quotas, ACLs, users, tokens, features."""

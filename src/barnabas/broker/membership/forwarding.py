@@ -7,12 +7,11 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from barnabas import errors
-from barnabas.broker.envelope import ACLS, OF_CONTROLLERS, SETTINGS, TOKENS, encode_principal
+from barnabas.broker.envelope import ACLS, OF_CONTROLLERS, OF_QUORUMS, SETTINGS, TOKENS, encode_principal
 from barnabas.broker.membership.node_to_controller_channel import ControllerRequest
 from barnabas.broker.membership.refusals import refused
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.broker.security.delegation_tokens import may_ask
-from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.framing import decode_response, encode_request
 from barnabas.protocol.kinds import ConfigResourceType
 from barnabas.protocol.messages.envelope_request import EnvelopeRequest
@@ -34,10 +33,8 @@ _TIMEOUT = 30.0
 #: Resources of loggers in a request that has others, too; a broker has one.
 _MOST_LOGGERS = 100
 
-#: What only a cluster with controllers of its own has; a broker that is alone does not offer it.
-OF_CLUSTERS = (ApiKey.DESCRIBE_QUORUM, ApiKey.UNREGISTER_BROKER)
 #: What goes to the controller as it comes.
-_FORWARDED = OF_CONTROLLERS | ACLS | frozenset(OF_CLUSTERS)
+_FORWARDED = OF_CONTROLLERS | ACLS | OF_QUORUMS
 
 
 class Forwarding:

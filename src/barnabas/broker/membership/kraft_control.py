@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from barnabas.broker.envelope import OF_QUORUMS
 from barnabas.broker.membership.broker_lifecycle import NO_EPOCH, BrokerLifecycle, Identity, LifecycleState
-from barnabas.broker.membership.forwarding import OF_CLUSTERS, Forwarding
+from barnabas.broker.membership.forwarding import Forwarding
 from barnabas.broker.metadata.image_store import ImageStore
 from barnabas.broker.raft.broker_observer import MetadataLogObserver
 from barnabas.broker.raft.metadata_loader import MetadataLoader
@@ -162,7 +163,7 @@ class KRaftControl:
     @property
     def served(self) -> Mapping[int, tuple[str, int, int]]:
         """See `ControlPlane`."""
-        return {key: ("forwarding", *stable_versions(key)) for key in OF_CLUSTERS}
+        return {key: ("forwarding", *stable_versions(key)) for key in sorted(OF_QUORUMS)}
 
     def handler(self, api_key: int, local: Handler | None) -> Handler:
         """See `ControlPlane`."""

@@ -131,6 +131,8 @@ RULES: dict[int, Rule] = {
     ApiKey.LIST_CONFIG_RESOURCES: cluster(Op.DESCRIBE_CONFIGS),
     ApiKey.DESCRIBE_QUORUM: cluster(Op.DESCRIBE),
     ApiKey.UNREGISTER_BROKER: cluster(Op.ALTER),
+    ApiKey.ADD_RAFT_VOTER: cluster(Op.ALTER),
+    ApiKey.REMOVE_RAFT_VOTER: cluster(Op.ALTER),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: topic_rules.describe_topic_partitions,
     # Between brokers of a cluster with ZooKeeper.
     ApiKey.LEADER_AND_ISR: cluster(Op.CLUSTER_ACTION),
