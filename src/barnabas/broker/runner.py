@@ -36,6 +36,18 @@ if TYPE_CHECKING:
 METADATA_FILE = "metadata.sqlite"
 
 
+LEFT_ASIDE = (
+    "first users (--add-scram) were left aside: they are made when the directory of a controller is formatted, and "
+    "this one was formatted before; `barnabas user` adds others and changes passwords"
+)
+
+
+OF_THE_CLUSTER = (
+    "first users (--add-scram) are made by no member of a cluster, whose users its controllers keep: "
+    "`barnabas format --add-scram` makes them before the controllers' first start, `barnabas user add` afterwards"
+)
+
+
 class BrokerStartError(KafkaError):
     """The broker cannot start; the message says why and what to do."""
 
@@ -158,7 +170,9 @@ class BrokerRunner:
         config = self._config.of_controller()
         sockets = [(listener, listening_socket(listener)) for listener in config.listeners]
         try:
-            storage = open_storage(config, self._data_directory, self._options.cluster_id)
+            storage = open_storage(config, self._data_directory, self._options.cluster_id, self._first_users)
+            if not storage.has_formatted and self._first_users():
+                warn(LEFT_ASIDE)
             self._controller = ControllerServer(config, storage, self._storage, warn, self._controller_failed)
             return await self._controller.start(sockets)
         except BaseException as problem:
@@ -199,6 +213,8 @@ class BrokerRunner:
         sockets = [(listener, listening_socket(listener)) for listener in self._config.listeners]
         try:
             if self._config.is_member:
+                if self._controller is None and self._first_users():
+                    raise BrokerStartError(OF_THE_CLUSTER)
                 self._membership = await self._read_metadata()
             node = self._open_node()
         except BaseException:
@@ -304,9 +320,10 @@ class BrokerRunner:
             # What the settings name, such as a key store, cannot be used.
             store.close()
             raise
-        added = self._options.scram_users(node.scram_users)
-        if added:
-            node.scram_users.alter(added)
+        if membership is None:
+            added = self._options.scram_users(node.scram_users)
+            if added:
+                node.scram_users.alter(added)
         node.core.channel.report = report
         node.wanted_cluster_id = self._options.cluster_id
         node.logs.unopened.report_to(ProgressReport(warn, time.monotonic).opened)
@@ -319,6 +336,14 @@ class BrokerRunner:
         if membership is not None:
             membership.join(node)
         return node
+
+    def _first_users(self) -> Alterations:
+        """Return who can log in to a cluster that has no users yet."""
+        from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
+        from barnabas.broker.metadata.memory_store import MemoryStore
+        from barnabas.broker.security.scram_users import ScramUsers
+
+        return self._options.scram_users(ScramUsers(ClusterMetadata(MemoryStore())))
 
     def _set_request_log(self, node: BrokerNode | ControllerNode) -> None:
         log = self._options.request_log or RequestLogOptions(log_request, 1, "WARN")

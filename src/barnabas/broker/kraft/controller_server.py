@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from barnabas.broker.kraft.broker_probes import Probe
     from barnabas.broker.raft.raft_driver import Destination
     from barnabas.broker.security.outgoing_security import OutgoingSecurity
+    from barnabas.broker.security.scram_users import Alterations
     from barnabas.broker.storage_threads import StorageThreads
 
 #: How long a controller that ends gives the others to elect, in seconds.
@@ -181,6 +182,9 @@ def _make_security(config: BrokerConfig, warn: Callable[[str], None]) -> Outgoin
     return OutgoingSecurity(config, config.of_controllers, warn)
 
 
-def open_storage(config: BrokerConfig, data_directory: str, cluster_id: str | None) -> QuorumStorage:
+def open_storage(
+    config: BrokerConfig, data_directory: str, cluster_id: str | None, first_users: Callable[[], Alterations]
+) -> QuorumStorage:
     """Lock and read the directory of the metadata log. Raises `KafkaStorageError`."""
-    return QuorumStorage(config, data_directory, OsFileSystem(), random.SystemRandom().randbytes, cluster_id)
+    chance = random.SystemRandom().randbytes
+    return QuorumStorage(config, data_directory, OsFileSystem(), chance, cluster_id, first_users)

@@ -183,7 +183,7 @@ def _format(
         _write_snapshot(filesystem, f"{path}/{BOOTSTRAP_CHECKPOINT}", bootstrap_snapshot(wanted.bootstrap))
         if wanted.voters is not None:
             log = log_directory_of(path)
-            filesystem.make_directory(log)
+            filesystem.make_directory(log, private=True)
             filesystem.sync_directory(path)
             voters = voters_snapshot(wanted.voters)
             _write_snapshot(filesystem, f"{log}/{snapshot_file_name(BOOTSTRAP_SNAPSHOT_ID)}", voters)
@@ -193,7 +193,8 @@ def _format(
 
 
 def _write_snapshot(filesystem: FileSystem, path: str, content: bytes) -> None:
-    filesystem.replace(path, content, sync=True)
+    # It may hold what the first users log in with, though salted and hashed.
+    filesystem.replace(path, content, sync=True, private=True)
 
 
 class _Buffered:

@@ -13,6 +13,7 @@ from barnabas.broker.kraft.formatter import (
     format_directories,
     is_formatted,
     random_uuid_text,
+    scram_records,
     standalone_voters,
 )
 from barnabas.broker.log.checkpoint_files import META_PROPERTIES, Owner, read_meta_properties
@@ -27,12 +28,14 @@ if TYPE_CHECKING:
 
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.log.filesystem import FileSystem
+    from barnabas.broker.security.scram_users import Alterations
 
 
 class QuorumStorage:
     """A directory that is locked, and whose it is. Raises `KafkaStorageError`; `close` lets it go.
 
-    `cluster_id` is for a node that is all of its quorum, and formats its directory by itself.
+    `cluster_id` and `first_users` are for a node that is all of its quorum, and formats its directory by itself;
+    `has_formatted` says whether it has.
     """
 
     def __init__(
@@ -42,10 +45,13 @@ class QuorumStorage:
         filesystem: FileSystem,
         random_bytes: Callable[[int], bytes],
         cluster_id: str | None = None,
+        first_users: Callable[[], Alterations] = dict,
     ) -> None:
         self.path = config.metadata_directory or data_directory
         self.filesystem = filesystem
         self._config = config
+        self._first_users = first_users
+        self.has_formatted = False
         self._directory = LogDirectory(filesystem, self.path)
         self._directory.lock()
         try:
@@ -89,11 +95,12 @@ class QuorumStorage:
         wanted = Format(
             cluster_id or random_uuid_text(random_bytes),
             config.node_id,
-            BootstrapMetadata.of_levels(levels),
+            BootstrapMetadata([*BootstrapMetadata.of_levels(levels).records, *scram_records(self._first_users())]),
             voters,
             directory_id,
         )
         format_directories(self.filesystem, wanted, [self.path], random_bytes)
+        self.has_formatted = True
 
     def _read_bootstrap(self) -> BootstrapMetadata:
         path = f"{self.path}/{BOOTSTRAP_CHECKPOINT}"

@@ -94,8 +94,11 @@ class FileSystem(Protocol):
     def create(self, path: str) -> None:
         """Make an empty file where there is none."""
 
-    def replace(self, path: str, data: bytes, *, sync: bool) -> None:
-        """Put `data` in place of the file's content, all of it or nothing; on the disk before return if `sync`."""
+    def replace(self, path: str, data: bytes, *, sync: bool, private: bool = False) -> None:
+        """Put `data` in place of the file's content, all of it or nothing; on the disk before return if `sync`.
+
+        A `private` file can be read by its owner only.
+        """
 
     def rename(self, old: str, new: str) -> None:
         """Give a file or directory a new name, in place of what had it."""
@@ -106,8 +109,8 @@ class FileSystem(Protocol):
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory."""
 
-    def make_directory(self, path: str) -> None:
-        """Make a directory and its parents; one that is there is no error."""
+    def make_directory(self, path: str, *, private: bool = False) -> None:
+        """Make a directory and its parents; one that is there is no error. A private one is its owner's only."""
 
     def sync_directory(self, path: str) -> None:
         """Return when the names in the directory are on the disk."""

@@ -314,7 +314,7 @@ class MemoryFileSystem:
         """See `FileSystem`."""
         self.inode(path, create=True)
 
-    def replace(self, path: str, data: bytes, *, sync: bool) -> None:
+    def replace(self, path: str, data: bytes, *, sync: bool, private: bool = False) -> None:
         """See `FileSystem`."""
         temporary = path + ".tmp"
         inode = self.inode(temporary, create=True)
@@ -351,7 +351,7 @@ class MemoryFileSystem:
         self.change("remove", path)
         self._note([NameChange(path, False, None)])
 
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str, *, private: bool = False) -> None:
         """See `FileSystem`."""
         parts = path.split("/")
         for at in range(1, len(parts) + 1):

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from barnabas.broker.log.filesystem import File
 
 DIRECTORY_MODE = 0o755
+PRIVATE_DIRECTORY_MODE = 0o700
 FILE_MODE = 0o644
+PRIVATE_FILE_MODE = 0o600
 #: From this size on a file's bytes go to a socket without being read; below, a call more would cost more than it saves.
 WORTH_SENDING = 64 * 1024
 
@@ -260,10 +262,11 @@ class OsFileSystem:
         """See `FileSystem`."""
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
 
-    def replace(self, path: str, data: bytes, *, sync: bool) -> None:
+    def replace(self, path: str, data: bytes, *, sync: bool, private: bool = False) -> None:
         """See `FileSystem`."""
         temporary = path + ".tmp"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+        mode = PRIVATE_FILE_MODE if private else FILE_MODE
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
         try:
             view = memoryview(data)
             while view:
@@ -291,9 +294,9 @@ class OsFileSystem:
         """See `FileSystem`."""
         os.rmdir(path)
 
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str, *, private: bool = False) -> None:
         """See `FileSystem`."""
-        os.makedirs(path, DIRECTORY_MODE, exist_ok=True)
+        os.makedirs(path, PRIVATE_DIRECTORY_MODE if private else DIRECTORY_MODE, exist_ok=True)
 
     def sync_directory(self, path: str) -> None:
         """See `FileSystem`."""

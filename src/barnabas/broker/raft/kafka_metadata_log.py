@@ -145,7 +145,8 @@ class KafkaMetadataLog:
         self._settings = {name: int(str(config.get(name, default))) for name, default in _DEFAULTS.items()}
         self._now_ms = now_ms
         try:
-            filesystem.make_directory(self.directory)
+            # It holds what users log in with, though salted and hashed.
+            filesystem.make_directory(self.directory, private=True)
             self._write_partition_metadata()
             self._snapshots = self._find_snapshots()
             self._log = self._open()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
@@ -14,12 +15,18 @@ from barnabas.broker.kraft.formatter import (
     format_directories,
     initial_voters,
     is_formatted,
+    standalone_voters,
     with_features,
 )
 from barnabas.broker.kraft.quorum_storage import QuorumStorage, is_alone
 from barnabas.broker.log.checkpoint_files import encode_uuid
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
+from barnabas.broker.log.os_filesystem import OsFileSystem
+from barnabas.broker.security.scram_arguments import parse_scram
+from barnabas.broker.security.scram_users import Alterations
 from barnabas.errors import ConfigError, KafkaStorageError
+from barnabas.protocol.kafka_uuid import ZERO_UUID as ZERO
+from barnabas.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
 from tests.support.core_controller import CONTROLLER_SETTINGS, CoreController
 
 _CHANCE = random.Random(1)
@@ -95,3 +102,32 @@ def test_only_a_node_that_is_all_of_its_quorum_is_alone() -> None:
     assert not is_alone(BrokerConfig(elsewhere))
     several = {**_DYNAMIC, "controller.quorum.bootstrap.servers": "127.0.0.1:9093,127.0.0.1:9094"}
     assert not is_alone(BrokerConfig(several))
+
+
+def test_a_controller_that_formats_itself_begins_with_its_first_users_and_never_again() -> None:
+    filesystem, asked = MemoryFileSystem(random.Random(1)), list[bool]()
+
+    def first_users() -> Alterations:
+        asked.append(True)
+        return dict([parse_scram("SCRAM-SHA-256=[name=alice,password=secret]")])
+
+    config = BrokerConfig(_DYNAMIC)
+    for is_first in (True, False):
+        storage = QuorumStorage(config, "/data", filesystem, _CHANCE.randbytes, None, first_users)
+        users = [one.message for one in storage.bootstrap.records if isinstance(one.message, UserScramCredentialRecord)]
+        assert [user.name for user in users] == ["alice"]
+        assert storage.has_formatted == is_first
+        storage.close()
+    assert asked == [True]
+    assert CoreController(_DYNAMIC, filesystem).node.controller.committed_image.scram_credentials
+
+
+def test_what_users_log_in_with_is_readable_by_their_brokers_owner_only(tmp_path: Path) -> None:
+    wanted = Format(
+        "cluster", 100, BootstrapMetadata.of_levels(default_levels()), standalone_voters(BrokerConfig(_DYNAMIC), ZERO)
+    )
+    format_directories(OsFileSystem(), wanted, [str(tmp_path / "data")], _CHANCE.randbytes)
+    modes = {path.name: path.stat().st_mode & 0o077 for path in (tmp_path / "data").iterdir()}
+    assert modes.pop("meta.properties")
+    assert set(modes) == {"bootstrap.checkpoint", "__cluster_metadata-0"}
+    assert not any(modes.values())
