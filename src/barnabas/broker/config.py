@@ -85,6 +85,7 @@ class BrokerConfig(Config):
         "listeners",
         "node_id",
         "role",
+        "secrets_file",
     )
 
     def __init__(
@@ -102,6 +103,8 @@ class BrokerConfig(Config):
         self.node_id = self.get_int("node.id")
         self.role = role or (BROKER if BROKER in self.get_list("process.roles") else CONTROLLER)
         self.is_formatted = is_formatted
+        #: The file that the settings came from, where it has passwords or keys.
+        self.secrets_file: str | None = None
         self.listeners = self._listeners()
         self.advertised = self._advertised()
         #: The name of the listener through which brokers reach each other.

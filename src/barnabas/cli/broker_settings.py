@@ -81,6 +81,10 @@ def settings(args: Options | argparse.Namespace) -> tuple[BrokerConfig, str, Sec
         given |= secured.settings
     directory = str(given.get("metadata.log.dir") or args.data or _first_of(given) or DEFAULT_DATA)
     config = BrokerConfig(given, is_formatted=_has_quorum_files(directory))
+    if args.config:
+        from barnabas.broker.security.readable_secrets import has_secrets
+
+        config.secrets_file = os.path.abspath(args.config) if has_secrets(properties) else None
     return config, os.path.abspath(args.data or config.data_directory or DEFAULT_DATA), secured
 
 

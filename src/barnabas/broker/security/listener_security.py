@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas.broker.config import is_loopback
+from barnabas.broker.security.readable_secrets import ReadableSecrets, SecretFile
 from barnabas.broker.security.ssl_principal_mapper import SslPrincipalMapper
 from barnabas.errors import ConfigError, KafkaError
 
@@ -142,9 +143,12 @@ class ListenerSecurities:
         }
         for listener in config.listeners:
             self._tell_of_weakness(listener)
+        self._readable = ReadableSecrets()
+        for line in self._readable.look(self._secret_files()):
+            warn(line)
         # From here on this runs on the loop, which does not wait for other machines.
         self._endpoints.waits = False
-        self._next_look = 0.0 if any(one.uses_tls for one in self.by_listener.values()) else inf
+        self._next_look = 0.0 if any(self._secret_files()) else inf
         self._is_looking = False
 
     def _tell_of_weakness(self, listener: Listener) -> None:
@@ -152,8 +156,6 @@ class ListenerSecurities:
         config, name = self._config, f"listener {listener.name}"
         if config["authorizer.class.name"] and not config.authenticates(listener):
             self._warn(f"{name}: its clients do not authenticate; to the authorizer they are all {ANONYMOUS}")
-        if self.by_listener[listener.name].uses_tls:
-            self._tell_of_readable_key(listener.name)
         sasl = self.by_listener[listener.name].sasl
         readable = {"PLAIN", "OAUTHBEARER"}.intersection(() if sasl is None else sasl.mechanisms)
         if readable and listener.protocol == "SASL_PLAINTEXT" and not is_loopback(listener.host):
@@ -161,15 +163,14 @@ class ListenerSecurities:
                 f"{name}: what proves identity by {', '.join(sorted(readable))} can be read on the way; use SASL_SSL"
             )
 
-    def _tell_of_readable_key(self, name: str) -> None:
-        from barnabas.broker.security.server_ssl_context import readable_by_others
-
-        path = self._config.listener_config(name)["ssl.keystore.location"]
-        if path and readable_by_others(path):
-            self._warn(
-                f"listener {name}: every user of this machine may read {path}, which has its private key; "
-                "`chmod o-r` ends that"
-            )
+    def _secret_files(self) -> Iterator[SecretFile]:
+        """Yield the files with secrets, as the settings name them now."""
+        for name, security in self.by_listener.items():
+            path = self._config.listener_config(name)["ssl.keystore.location"] if security.uses_tls else ""
+            if path:
+                yield SecretFile(path, "its private key", f"listener {name}")
+        if self._config.secrets_file:
+            yield SecretFile(self._config.secrets_file, "passwords or keys", "the broker's settings")
 
     def check(self, config: BrokerConfig) -> None:
         """Raise `ConfigError` when these settings could not be used."""
@@ -208,3 +209,4 @@ class ListenerSecurities:
                     said.append(f"listener {security.name} has new certificates, from files that were replaced")
             except (KafkaError, OSError, ValueError) as problem:
                 said.append(f"{problem}; the listener goes on with the certificates that it has")
+        said += self._readable.look(self._secret_files())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import ssl
-import stat
 
 from barnabas.config.config import Config
 from barnabas.errors import ConfigError
@@ -62,22 +61,3 @@ def _stamp(path: str) -> Stamp:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-def readable_by_others(path: str) -> bool:
-    """Whether a file's mode and those of its folders let any user of this machine read it; False without a file."""
-    try:
-        real = os.path.realpath(path)
-        return bool(os.stat(real).st_mode & stat.S_IROTH) and all(
-            os.stat(folder).st_mode & stat.S_IXOTH for folder in _folders_of(real)
-        )
-    except OSError:
-        return False
-
-
-def _folders_of(path: str) -> list[str]:
-    found: list[str] = []
-    while (folder := os.path.dirname(path)) != path:
-        found.append(folder)
-        path = folder
-    return found
