@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from barnabas import AdminClient, Consumer, Producer, aio
+from barnabas.admin import ScramMechanism, UserScramCredentialUpsertion
 from barnabas.cli import main as cli
 from barnabas.errors import (
     AuthenticationError,
@@ -441,3 +442,39 @@ def test_a_delegation_token_is_made_described_renewed_and_ended(secure: SecureKa
         eventually(lambda: token.token_id not in {other.token_id for other in admin.describe_delegation_token()})
         with pytest.raises(DelegationTokenNotFoundError):
             admin.renew_delegation_token(token.hmac)
+
+
+#: Texts that SASLprep, which RFC 5802 asks for, would make the same.
+ALIKE = [("caf\u00e9", "cafe\u0301"), ("\ufb01n", "fin"), ("\u2168", "IX"), ("a\u00adb", "ab")]
+
+
+@pytest.mark.parametrize(("password", "likeness"), ALIKE)
+def test_passwords_of_scram_are_compared_as_they_are_written(secure: SecureKafka, password: str, likeness: str) -> None:
+    add_scram_user(secure, "prepared", password)
+    eventually(lambda: is_let_in(secure, "prepared", password), 20)
+    assert not is_let_in(secure, "prepared", likeness)
+
+
+@pytest.mark.parametrize(("name", "likeness"), ALIKE)
+def test_names_of_scram_beyond_ascii_are_for_our_broker_only(
+    request: pytest.FixtureRequest, secure: SecureKafka, name: str, likeness: str
+) -> None:
+    add_scram_user(secure, name, "secret")
+    add_scram_user(secure, "added-after", "secret")
+    eventually(lambda: is_let_in(secure, "added-after", "secret"), 20)
+    # The expression by which Apache Kafka reads a user's name has ASCII only.
+    assert is_let_in(secure, name, "secret") == (request.node.callspec.params["secure"] == "barnabas")
+    assert not is_let_in(secure, likeness, "secret")
+
+
+def add_scram_user(secure: SecureKafka, name: str, password: str) -> None:
+    with AdminClient(bootstrap_servers=secure.servers["PLAIN"]) as admin:
+        admin.alter_user_scram_credentials([UserScramCredentialUpsertion(name, password, ScramMechanism.SCRAM_SHA_256)])
+
+
+def is_let_in(secure: SecureKafka, user: str, password: str) -> bool:
+    login = {"sasl_mechanism": "SCRAM-SHA-256", "sasl_username": user, "sasl_password": password}
+    try:
+        return ask(settings_for(secure, "SASL", **login)) == 1
+    except SaslAuthenticationError:
+        return False

@@ -15,7 +15,10 @@ from typing import Any
 import pytest
 
 from barnabas import AdminClient, Consumer, Producer
+from barnabas.broker.network.unauthenticated_connections import LOGIN_SECONDS
 from barnabas.errors import KafkaError, SslAuthenticationError
+from barnabas.protocol.framing import encode_request
+from barnabas.protocol.messages.metadata_request import MetadataRequest
 from tests.contract.waiting import eventually
 from tests.peers.secure_kafka import Certificates
 from tests.support.patience import PATIENCE
@@ -260,3 +263,75 @@ def test_what_cannot_be_used_keeps_the_broker_from_starting(
     broker.stop()
     assert says in broker.log
     assert "listener TLS" in broker.log
+
+
+class TestSlowRecords:
+    """A client that sends a TLS record now and then, so that the socket is never silent for long."""
+
+    def dribble(self, connections: list[socket.socket], records: list[bytes], every: float) -> int:
+        """Send each connection one record at a time; how many are still open after the last."""
+        for record in records:
+            for one in connections:
+                with contextlib.suppress(OSError):
+                    one.sendall(record)
+            time.sleep(every)
+        still_open = 0
+        for one in connections:
+            one.settimeout(0.1)
+            try:
+                while one.recv(65536):
+                    pass
+            except TimeoutError:
+                still_open += 1
+            except OSError:
+                pass
+        return still_open
+
+    @pytest.mark.slow
+    @pytest.mark.timeout(300)
+    def test_a_handshake_of_one_record_every_twenty_seconds_ends_after_a_minute(
+        self, broker: SecuredBroker, certificates: Certificates
+    ) -> None:
+        incoming, hello = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = ssl.create_default_context().wrap_bio(incoming, hello, server_hostname="localhost")
+        with contextlib.suppress(ssl.SSLWantReadError):
+            client.do_handshake()
+        message = hello.read()[5:]
+        # A ClientHello may come in records of any size; these have a byte each.
+        records = [b"\x16\x03\x01\x00\x01" + message[at : at + 1] for at in range(4)]
+        with contextlib.ExitStack() as stack:
+            handshakes = TestHandshakesThatAreNone()
+            crowd = [stack.enter_context(handshakes.connect(broker)) for _ in range(100)]
+            began = time.monotonic()
+            assert self.dribble(crowd, records[:2], 20) == len(crowd)
+            assert ask(client_of(broker.servers["TLS"], certificates)) == 1
+            self.dribble(crowd, records[2:], 0)
+            while self.dribble(crowd, [], 0) and time.monotonic() - began < LOGIN_SECONDS + 30:
+                time.sleep(1)
+            assert LOGIN_SECONDS - 1 <= time.monotonic() - began < LOGIN_SECONDS + 30
+            assert ask(client_of(broker.servers["TLS"], certificates)) == 1
+
+    def test_a_request_in_records_of_a_byte_holds_nobody_up_and_ends_when_they_stop(
+        self, certificates: Certificates, tmp_path: Path
+    ) -> None:
+        idle = {**settings_of(certificates), "connections.max.idle.ms": "1500"}
+        with secured_broker(tmp_path, idle) as broker, contextlib.ExitStack() as stack:
+            context = ssl.create_default_context(cafile=str(certificates.authority))
+            handshakes = TestHandshakesThatAreNone()
+            crowd = [
+                stack.enter_context(context.wrap_socket(handshakes.connect(broker), server_hostname="localhost"))
+                for _ in range(20)
+            ]
+            request = encode_request(MetadataRequest(topics=[]), 12, 1, "slow")
+            began = time.monotonic()
+            for at in range(4):
+                for one in crowd:
+                    one.sendall(request[at : at + 1])
+                assert ask(client_of(broker.servers["TLS"], certificates)) == 1
+                time.sleep(0.6)
+            # So far something came within the time; now nothing does.
+            assert time.monotonic() - began > 1.5
+            for one in crowd:
+                one.settimeout(PATIENCE)
+                with contextlib.suppress(ConnectionResetError, ssl.SSLError):
+                    assert one.recv(1) == b""
