@@ -13,11 +13,11 @@ Rule 4. **A turn does not hold the loop up**: after half a megabyte of new batch
 its turn.
 
 `LoopPort` wraps a `Selectable`: its `poll` never waits and notes how long it would have; `fileno()` of the `Selector`,
-one descriptor for all its sockets, is what the loop watches. `LoopDriver` makes the turns of a core that works by
-itself: when the descriptor is readable, when it is woken, when its one timer ends. `LoopWaiter` is where the calls of a
-consumer and an admin client wait; outside of calls nothing is read. `LoopUse` and its like refuse another thread or
-loop in words. The loop's `Environment` has its clock, its random numbers and its way to the network; a simulator brings
-its own (tests/support/virtual_loop.py).
+one descriptor for all its sockets, is what the loop watches (`network.bound_loop`). `LoopDriver` makes the turns of a
+core that works by itself: when the descriptor is readable, when it is woken, when its one timer ends. `LoopWaiter` is
+where the calls of a consumer and an admin client wait; outside of calls nothing is read. `LoopUse` and its like refuse
+another thread or loop in words. The loop's `Environment` has its clock, its random numbers and its way to the network;
+a simulator brings its own (tests/support/virtual_loop.py).
 
 The public names load on first use, as those of `barnabas` do.
 """

@@ -18,9 +18,10 @@ several topics and puts the time into the offsets (`co_partitions`, `co_partitio
 Its tasks write through `exactly_once.task_writer` themselves, and leave a note on their state (`task_notes`).
 
 The source: `data_source` → `stream_reader`, `batch_reader` (driver) → `ranges`, `input_partitions` → `fetch_loop`
-(task). `values/` makes columns of values (JSON, Avro, Protobuf, a registry). `checkpoint` reads a query's checkpoint
-without Spark, for `barnabas spark lag` and migrations. The sink: `sink` → `row_writer`, Arrow batches to a producer;
-`exactly_once/` is `guarantee=exactly-once`: read docs/guide/exactly-once.md before changing a step.
+(task); `offset_limit` reads where to begin and end (`offsets`: the JSON), `offset_reader` holds that against the
+partitions. `values/` makes columns of values (JSON, Avro, Protobuf, a registry). `checkpoint` reads a query's
+checkpoint without Spark, for `barnabas spark lag` and migrations. The sink: `sink` → `row_writer`, Arrow batches to a
+producer; `exactly_once/` is `guarantee=exactly-once`: read docs/guide/exactly-once.md before changing a step.
 """
 
 from __future__ import annotations

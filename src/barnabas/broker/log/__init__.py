@@ -2,8 +2,8 @@
 
 `LogManager` has all logs of one data directory (`LogDirectories` those of several), a `UnifiedLog` each: validation,
 producers and leader epochs on a `LocalLog` of `LogSegment`s, each a file of record batches (`FileRecords`) with its
-indexes. `LogLoader` opens and recovers, `LogCleaner` compacts, `BackgroundWork` flushes, deletes and checkpoints. The
-names are Kafka's.
+indexes. `LogLoader` opens and recovers, `LogCleaner` compacts, `BackgroundWork` flushes, checkpoints, and deletes after
+`file.delete.delay.ms`. The names are Kafka's.
 
 Rule 1. **Two promises.** What `append` returned survives the end of the process; what a flush covered survives the
 loss of power (`flush.messages`, `flush.ms`, a rolled segment soon after, a clean end). The recovery point is where that
