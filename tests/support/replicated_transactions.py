@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 PRODUCE_VERSION, MARKERS_VERSION, FETCH_VERSION = 11, 1, 12
 READ_COMMITTED = 1
 #: That a sequence is missing must never be told: the producer sends the next one after it was told of the one before.
+#: But a leader that has read its log anew, and found a marker only, as the records before it were deleted, wants the
+#: first one, as Apache Kafka's (ProducerAppendInfo.checkSequence): the producer begins another epoch then (KIP-360).
 _LOST = (errors.OutOfOrderSequenceError.code, errors.UnknownProducerIdError.code)
 
 
@@ -34,7 +36,8 @@ class TransactionalProducer:
         self._cluster = cluster
         self._topic = topic
         self._id = producer_id
-        self._sequence = 0
+        self._sequence = self._epoch = 0
+        self._last_offset = -1
         self._number = 0
         self._values: list[bytes] = []
         #: Whether no transaction is open, and none follows.
@@ -61,13 +64,17 @@ class TransactionalProducer:
         value = self._values[index]
         builder = RecordBatchBuilder(1 << 16)
         builder.try_append(START_MS, b"key", value, [])
-        builder.set_producer_state(self._id, 0, self._sequence, True)
+        builder.set_producer_state(self._id, self._epoch, self._sequence, True)
 
         def then(response: Any) -> None:
             code = None if response is None else response.responses[0].partition_responses[0].error_code
+            if code == errors.OutOfOrderSequenceError.code and self._is_deleted:
+                self._epoch, self._sequence = self._epoch + 1, 0
+                self._end(False)
+                return
             assert code not in _LOST, f"the producer's sequence {self._sequence} does not fit: error {code}"
             if code == 0:
-                self._offsets[value] = response.responses[0].partition_responses[0].base_offset
+                self._last_offset = self._offsets[value] = response.responses[0].partition_responses[0].base_offset
                 self._sequence += 1
                 self._again(lambda: self._send(index + 1))
             else:
@@ -77,13 +84,19 @@ class TransactionalProducer:
         request.transactional_id = f"x{self._id}"
         self._ask(request, PRODUCE_VERSION, then)
 
+    @property
+    def _is_deleted(self) -> bool:
+        """Whether all of its records may be deleted."""
+        partitions = [node.partition for node in self._cluster.nodes.values() if node.alive]
+        return any(found is not None and found.log.log_start_offset > self._last_offset for found in partitions)
+
     def _end(self, commits: bool) -> None:
         if commits:
             self.committing.update(self._values)
         else:
             self.aborted.update(self._values)
         topics = [WritableTxnMarkerTopic(name=self._topic, partition_indexes=[0])]
-        marker = WritableTxnMarker(producer_id=self._id, transaction_result=commits, topics=topics)
+        marker = WritableTxnMarker(self._id, self._epoch, transaction_result=commits, topics=topics)
 
         def then(response: Any) -> None:
             if response is None or response.markers[0].topics[0].partitions[0].error_code:
