@@ -72,6 +72,9 @@ class TransactionalProducer:
                 self._epoch, self._sequence = self._epoch + 1, 0
                 self._end(False)
                 return
+            if code == errors.OutOfOrderSequenceError.code and self._was_replaced:
+                self._again(lambda: self._send(index))
+                return
             assert code not in _LOST, f"the producer's sequence {self._sequence} does not fit: error {code}"
             if code == 0:
                 self._last_offset = self._offsets[value] = response.responses[0].partition_responses[0].base_offset
@@ -83,6 +86,12 @@ class TransactionalProducer:
         request = produce(self._topic, bytes(builder.close()))
         request.transactional_id = f"x{self._id}"
         self._ask(request, PRODUCE_VERSION, then)
+
+    @property
+    def _was_replaced(self) -> bool:
+        """Whether the broker that was asked leads in an earlier epoch; a client goes to none that it knows for one."""
+        partition = self._asked.partition if self._asked.alive else None
+        return partition is None or partition.leader_epoch < self._cluster.controller.registration.leader_epoch
 
     @property
     def _is_deleted(self) -> bool:
@@ -109,7 +118,8 @@ class TransactionalProducer:
         self._ask(WriteTxnMarkersRequest(markers=[marker]), MARKERS_VERSION, then)
 
     def _ask(self, request: Message, version: int, then: Any) -> None:
-        self._cluster._ask(self._cluster._leader(), request, version, then)
+        self._asked = self._cluster._leader()
+        self._cluster._ask(self._asked, request, version, then)
 
     def _again(self, work: Any) -> None:
         world = self._cluster.world
