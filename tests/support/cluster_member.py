@@ -120,8 +120,8 @@ class MemberBroker(CoreBroker):
             self.node.core.settle(self.instant)
         return request
 
-    def tell(self, *records: Message) -> None:
-        """Have the metadata log go on with these records."""
+    def metadata_batch(self, *records: Message) -> bytes:
+        """Return what the metadata log has next: a batch of these records."""
         builder = RecordBatchBuilder(1 << 20)
         for record in records:
             builder.try_append(0, None, encode_record(record, record.VALID_VERSIONS[1]), ())
@@ -129,8 +129,13 @@ class MemberBroker(CoreBroker):
         data[0:8] = self.offset.to_bytes(8, "big")
         data[12:16] = (1).to_bytes(4, "big")
         self.offset += len(records)
+        return bytes(data)
+
+    def tell(self, *records: Message) -> None:
+        """Have the metadata log go on with these records."""
+        data = self.metadata_batch(*records)
         part = PartitionData(
-            high_watermark=self.offset, records=bytes(data), current_leader=LeaderIdAndEpoch(CONTROLLER.id, 1)
+            high_watermark=self.offset, records=data, current_leader=LeaderIdAndEpoch(CONTROLLER.id, 1)
         )
         endpoint = NodeEndpoint(CONTROLLER.id, CONTROLLER.host, CONTROLLER.port)
         topics = [FetchableTopicResponse(partitions=[part])]

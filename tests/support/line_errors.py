@@ -30,8 +30,15 @@ class LineErrors:
         self._error = error
         self._is_spared = False
         self.count = 0
+        #: In a run without `at`: the numbers of each line.
+        self.numbers: dict[tuple[str, int], list[int]] = {}
         #: Where the error was raised; empty before.
         self.place = ""
+
+    @property
+    def places(self) -> list[int]:
+        """Where each line ran for the first time and for the last, of a run without `at`."""
+        return sorted({number for numbers in self.numbers.values() for number in (numbers[0], numbers[-1])})
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -61,6 +68,8 @@ class LineErrors:
         code = frame.f_code
         if event == "line" and not self._is_spared and frame.f_lasti not in _undisturbed(code):
             number, self.count = self.count, self.count + 1
+            if self._at < 0:
+                self.numbers.setdefault((code.co_filename, frame.f_lineno), []).append(number)
             if number == self._at and self._error is not None:
                 self.place = f"{code.co_filename}:{frame.f_lineno} ({code.co_qualname})"
                 sys.settrace(None)

@@ -35,10 +35,10 @@ other replicas it does so by `replication/`; how far the cluster is built stands
 
 Rule 7. **An error is an answer.** Handlers turn `KafkaError` into error codes. `CloseConnection` is for a client that
 cannot be told otherwise; any other exception ends one connection and is reported as a fault. In deferred work it ends
-that of one connection, operation or partition (`faults.py`): who waits is answered with UNKNOWN_SERVER_ERROR, a log or
-a coordinator's partition that may be half changed is read anew, and all other work goes on. A failing disk costs the
-requests that need it: a partition out of service has no leader in Metadata, is one line in the log, and comes back by
-itself (see `log`).
+that of one connection, operation or partition (`faults.py`), or one request to another node (`guarded_requester.py`):
+who waits is answered with an error, a log or a coordinator's partition that may be half changed is read anew, and all
+other work goes on. A failing disk costs the requests that need it: a partition out of service has no leader in
+Metadata, is one line in the log, and comes back by itself (see `log`).
 
 Rule 8. **Everything a client can make the broker keep has a bound** (`tests/unit/broker/test_bounds.py`).
 

@@ -408,6 +408,11 @@ class Partition:
         return None if self.in_sync is None else self.in_sync.shrink(self.log.log_end_offset, now_ms)
 
     @property
+    def unsent_proposal(self) -> PendingPartitionChange | None:
+        """The proposal that was not sent, or whose answer was not taken in, for a fault of this program."""
+        return None if self.in_sync is None else self.in_sync.unsent
+
+    @property
     def may_lag(self) -> bool:
         """Whether a follower in sync may lack something, so that it can be late."""
         return self.in_sync is not None and not self.deleted and not self.in_sync.are_level(self.log.log_end_offset)

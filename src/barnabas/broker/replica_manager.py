@@ -285,7 +285,7 @@ class ReplicaManager:
             if not partition.may_lag:
                 del self._lagging[partition]
                 continue
-            proposal = partition.shrink_isr(now_ms)
+            proposal = partition.unsent_proposal or partition.shrink_isr(now_ms)
             if proposal is not None:
                 self._propose(partition, proposal)
 
@@ -299,16 +299,21 @@ class ReplicaManager:
         return {} if self._cluster is None else self._cluster.fetchers.by_leader
 
     def _propose(self, partition: Partition, proposal: PendingPartitionChange) -> None:
-        cluster = self._cluster
+        cluster, in_sync = self._cluster, partition.in_sync
         assert cluster is not None, "only a member of a cluster has followers"
+        assert in_sync is not None, "only a leader proposes"
 
         def done(answer: PartitionRegistration | int, now_ms: int) -> None:
+            in_sync.submitted = None
             self.isr_changes.note(proposal, answer)
-            if partition.alter_partition_completed(proposal, answer, now_ms):
+            is_sent_again = partition.alter_partition_completed(proposal, answer, now_ms)
+            in_sync.submitted = proposal
+            if is_sent_again:
                 self._propose(partition, proposal)
 
         name = TopicPartition(partition.topic, partition.index)
         cluster.alter_partitions.submit(name, partition.topic_id, proposal.sent, done)
+        in_sync.submitted = proposal
 
     # -- appending and reading ---------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from barnabas.protocol.messages.alter_partition_request import (
     TopicData,
 )
 from barnabas.protocol.messages.alter_partition_response import AlterPartitionResponse
+from barnabas.protocol.messages.alter_partition_response import PartitionData as AlteredPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,8 +61,12 @@ class AlterPartitions:
 
     def _queue(self) -> None:
         if not self._is_queued and (self._unsent or self._sent):
+            self._requests.submit(ControllerRequest(self._make, self._answered, give_up=self._queue_again))
             self._is_queued = True
-            self._requests.submit(ControllerRequest(self._make, self._answered))
+
+    def _queue_again(self) -> None:
+        self._is_queued = False
+        self._queue()
 
     def _make(self) -> AlterPartitionRequest:
         self._sent.update(self._unsent)
@@ -84,36 +89,32 @@ class AlterPartitions:
         )
 
     def _answered(self, response: Message, now: Instant) -> None:
-        self._is_queued = False
-        if not isinstance(response, AlterPartitionResponse) or response.error_code:
-            # A stale broker epoch, or a controller that is not ready: the registration goes on beside this.
-            self._queue()
-            return
-        try:
-            self._tell(response, now)
-        finally:
-            self._queue()
+        outcomes: list[Callable[[], object]] = []
+        # Of an error, a stale broker epoch or a controller that is not ready, the registration goes on beside this.
+        if isinstance(response, AlterPartitionResponse) and not response.error_code:
+            outcomes = self._outcomes(response, now)
+        run_all((*outcomes, self._queue_again))
 
-    def _tell(self, response: AlterPartitionResponse, now: Instant) -> None:
-        """Tell each partition what has become of its proposal."""
-        outcomes: list[Callable[[], None]] = []
-        sent, self._sent = self._sent, {}
-        for topic in response.topics:
-            for found in topic.partitions:
-                proposal = sent.pop((topic.topic_id, found.partition_index), None)
-                if proposal is None:
-                    continue
-                if found.error_code:
-                    outcomes.append(partial(proposal.done, found.error_code, now.now_ms))
-                else:
-                    accepted = PartitionRegistration(
-                        (),
-                        tuple(found.isr),
-                        found.leader_id,
-                        found.leader_epoch,
-                        found.partition_epoch,
-                        leader_recovery_state=found.leader_recovery_state,
-                    )
-                    outcomes.append(partial(proposal.done, accepted, now.now_ms))
-        unanswered = (partial(one.done, errors.UnknownServerError.code, now.now_ms) for one in sent.values())
-        run_all((*outcomes, *unanswered))
+    def _outcomes(self, response: AlterPartitionResponse, now: Instant) -> list[Callable[[], object]]:
+        """Return what takes the proposals for answered, and tells each partition what has become of its own."""
+        answers: dict[tuple[bytes, int], PartitionRegistration | int] = {
+            (topic.topic_id, found.partition_index): found.error_code or _accepted(found)
+            for topic in response.topics
+            for found in topic.partitions
+        }
+        told = [
+            partial(one.done, answers.get(key, errors.UnknownServerError.code), now.now_ms)
+            for key, one in self._sent.items()
+        ]
+        return [self._sent.clear, *told]
+
+
+def _accepted(found: AlteredPartition) -> PartitionRegistration:
+    return PartitionRegistration(
+        (),
+        tuple(found.isr),
+        found.leader_id,
+        found.leader_epoch,
+        found.partition_epoch,
+        leader_recovery_state=found.leader_recovery_state,
+    )

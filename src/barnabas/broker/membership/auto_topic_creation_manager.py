@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
+from barnabas.broker.faults import run_all
 from barnabas.broker.membership.node_to_controller_channel import ControllerRequest
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -30,14 +33,28 @@ _THERE = (errors.NONE, errors.TopicExistsError.code)
 Tell = Callable[[errors.KafkaError | None], None]
 
 
-class TopicCreation:
-    """Asks the controller for topics; the requests for them are told when the metadata have them."""
+class _Awaited(NamedTuple):
+    names: list[str]
+    tell: Tell
+    give_up_at: float
 
-    def __init__(self, config: BrokerConfig, requests: ControllerRequests, image: Callable[[], MetadataImage]) -> None:
+
+class TopicCreation:
+    """Asks the controller for topics; the requests for them are told when the metadata have them.
+
+    A service of the dispatcher: who waits is told if they do not come.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        requests: ControllerRequests,
+        image: Callable[[], MetadataImage],
+    ) -> None:
         self._config = config
         self._requests = requests
         self._image = image
-        self._awaited: list[tuple[list[str], Tell]] = []
+        self._awaited: list[_Awaited] = []
 
     def create(self, topics: Iterable[TopicMetadata], tell: Tell) -> None:
         """Have topics made; `tell` gets None when they are known here, or why they are not made."""
@@ -49,10 +66,10 @@ class TopicCreation:
             if problem is not None:
                 tell(problem)
                 return
-            self._awaited.append(([topic.name for topic in planned], tell))
+            self._awaited.append(_Awaited([topic.name for topic in planned], tell, now.now + _TIMEOUT_MS / 1000))
             self.published(self._image(), self._image())
 
-        self._requests.submit(ControllerRequest(lambda: request, answered))
+        self._requests.submit(ControllerRequest(lambda: request, answered, give_up=lambda: tell(_not_made())))
 
     def _asked(self, topic: TopicMetadata) -> CreatableTopic:
         setting, config = _FACTORS.get(topic.name), self._config
@@ -69,10 +86,24 @@ class TopicCreation:
 
     def published(self, old: MetadataImage, new: MetadataImage) -> None:
         """Tell those whose topics the metadata have by now."""
-        found = [one for one in self._awaited if all(name in new.topic_ids for name in one[0])]
-        for one in found:
-            self._awaited.remove(one)
-            one[1](None)
+        self._tell([one for one in self._awaited if all(name in new.topic_ids for name in one.names)], None)
+
+    def next_deadline(self) -> float:
+        """When who waits for topics has waited for too long."""
+        return min((one.give_up_at for one in self._awaited), default=inf)
+
+    def tick(self, instant: Instant) -> None:
+        """Tell those that their topics did not come."""
+        self._tell([one for one in self._awaited if one.give_up_at <= instant.now], _not_made())
+
+    def _tell(self, found: list[_Awaited], problem: errors.KafkaError | None) -> None:
+        told = [partial(one.tell, problem) for one in found]
+        self._awaited = [one for one in self._awaited if one not in found]
+        run_all(told)
+
+
+def _not_made() -> errors.KafkaError:
+    return errors.KafkaTimeoutError("the topic has not come into being in time")
 
 
 def _problem(response: Message) -> errors.KafkaError | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from barnabas.broker.faults import run_all
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from barnabas.network.node import Node
 
@@ -37,7 +39,6 @@ class BrokerQueue(Generic[Asked, Answer]):
         """See `Requester`."""
         return inf if self.target is None else -inf
 
-    def take_answered(self) -> list[tuple[Asked, Answer]]:
-        """Return what was in flight, which nothing else will answer."""
-        answered, self.in_flight = self.in_flight, []
-        return answered
+    def answer(self, answers: Iterable[Callable[[], object]]) -> None:
+        """Give the answers to all that was in flight, also if one of them raises; they are made before it is landed."""
+        run_all((self.in_flight.clear, *answers))

@@ -140,7 +140,7 @@ class ClusterMember:
             self.topic_creation.published,
             lambda old, new: self.control.published(),
         ]
-        node.core.services.append(self._publisher)
+        node.core.services += [self._publisher, self.topic_creation]
         node.core.services += self.control.services
         node.core.services.append(IsrShrinking(state.replica_manager, max_lag_ms / 2000, instant().now))
         self.open("alter-partition", self._requests)

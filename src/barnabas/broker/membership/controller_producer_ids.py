@@ -39,11 +39,14 @@ class ControllerProducerIds:
     def allocate_producer_ids(self, done: Callable[[range, errors.KafkaError | None], None]) -> None:
         """See `ProducerIdBlocks`."""
 
+        def refuse() -> None:
+            done(_NONE, errors.CoordinatorLoadInProgressError("The controller reserves no producer ids yet."))
+
         def answered(response: Message, now: Instant) -> None:
             assert isinstance(response, AllocateProducerIdsResponse)
             if response.error_code:
                 # Of a stale broker epoch, for instance: the registration goes on beside this.
-                done(_NONE, errors.CoordinatorLoadInProgressError("The controller reserves no producer ids yet."))
+                refuse()
             else:
                 start = response.producer_id_start
                 done(range(start, start + response.producer_id_len), None)
@@ -51,4 +54,4 @@ class ControllerProducerIds:
         def make() -> AllocateProducerIdsRequest:
             return AllocateProducerIdsRequest(broker_id=self._me, broker_epoch=self._broker_epoch())
 
-        self._requests.submit(ControllerRequest(make, answered))
+        self._requests.submit(ControllerRequest(make, answered, give_up=refuse))

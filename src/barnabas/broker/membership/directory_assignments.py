@@ -82,8 +82,12 @@ class DirectoryAssignments:
 
     def _queue(self) -> None:
         if not self._is_queued and (self._unsent or self._sent):
+            self._requests.submit(ControllerRequest(self._make, self._answered, give_up=self._queue_again))
             self._is_queued = True
-            self._requests.submit(ControllerRequest(self._make, self._answered))
+
+    def _queue_again(self) -> None:
+        self._is_queued = False
+        self._queue()
 
     def _make(self) -> AssignReplicasToDirsRequest:
         while self._unsent and len(self._sent) < MOST_ASSIGNMENTS:
@@ -108,8 +112,7 @@ class DirectoryAssignments:
         )
 
     def _answered(self, response: Message, now: Instant) -> None:
-        self._is_queued = False
         if isinstance(response, AssignReplicasToDirsResponse) and not response.error_code:
             # What was refused for a partition is of a topic that is gone, or was moved on.
             self._sent = {}
-        self._queue()
+        self._queue_again()

@@ -23,7 +23,8 @@ def _never() -> None:
 class ControllerRequest(NamedTuple):
     """What is asked for: `make` makes the message each time that it is sent, `done` gets the response.
 
-    `give_up` is called in its place when `give_up_at` (monotonic seconds) has come without one.
+    `give_up` is called in its place when `give_up_at` (monotonic seconds) has come without one, or `done` has raised:
+    who waits is told then, and a second answer is ignored.
     """
 
     make: Callable[[], Message]
@@ -75,5 +76,11 @@ class ControllerRequests:
         code = getattr(response, "error_code", errors.NONE)
         if code:
             self._delayed_until = now.now + self._backoff
-        if code != errors.NotControllerError.code:
-            self._queue.popleft().done(response, now)
+        if code == errors.NotControllerError.code:
+            return
+        request = self._queue.popleft()
+        try:
+            request.done(response, now)
+        except Exception:
+            request.give_up()
+            raise

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.faults import run_all
 from barnabas.broker.membership.broker_queue import BrokerQueue
 from barnabas.protocol.messages.write_txn_markers_request import (
     WritableTxnMarker,
@@ -55,9 +54,11 @@ class BrokerMarkers(BrokerQueue["Marker", "MarkerAnswer"]):
         )
 
     def _answer(self, codes: dict[tuple[int, str, int], int]) -> None:
-        run_all(
-            partial(answer, _outcome(codes.get((marker.producer_id, *marker.partition))))
-            for marker, answer in self.take_answered()
+        self.answer(
+            [
+                partial(answer, _outcome(codes.get((marker.producer_id, *marker.partition))))
+                for marker, answer in self.in_flight
+            ]
         )
 
 

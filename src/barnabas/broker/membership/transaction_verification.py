@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.coordinator.coordinator_partition import partition_for
-from barnabas.broker.faults import run_all
 from barnabas.broker.membership.broker_queue import BrokerQueue
 from barnabas.broker.metadata.cluster_metadata import TRANSACTION_STATE_TOPIC
 from barnabas.broker.transactions.verification import Question, VerificationNeededError
@@ -75,11 +74,11 @@ class BrokerVerifications(BrokerQueue[Question, Told]):
         self._tell(found, response.error_code or errors.CoordinatorNotAvailableError.code)
 
     def _tell(self, found: dict[str, Codes], otherwise: int) -> None:
-        def tell_one(question: Question, tell: Told) -> None:
+        def codes_of(question: Question) -> Codes:
             codes = found.get(question.transactional_id, {})
-            tell({name: codes.get(name, otherwise) for name in question.partitions})
+            return {name: codes.get(name, otherwise) for name in question.partitions}
 
-        run_all(partial(tell_one, *asked) for asked in self.take_answered())
+        self.answer([partial(tell, codes_of(question)) for question, tell in self.in_flight])
 
 
 def _transaction(question: Question) -> AddPartitionsToTxnTransaction:

@@ -8,6 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas.broker.faults import Faults
+from barnabas.broker.guarded_requester import GuardedRequester
 from barnabas.broker.network.socket_server import read_clocks
 from barnabas.broker.operator_log import report
 from barnabas.network.bound_loop import BoundLoop
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class NodeChannel:
-    """Carries the requests of one `Requester`, on connections of its own.
+    """Carries the requests of one `Requester`, on connections of its own; a fault there costs one request.
 
     `wake` has the requester asked soon. `on_answer` is called on the loop after each turn that brought the requester
     something: what it changed in the broker may let others be answered. `security` is that of the listener at the
@@ -46,9 +47,8 @@ class NodeChannel:
         security: OutgoingSecurity | None = None,
     ) -> None:
         loop = BoundLoop()
-        self._requester = requester
+        self._requester = GuardedRequester(requester, Faults(report, time.monotonic).tell)
         self._on_answer = on_answer
-        self._faults = Faults(report, time.monotonic)
         self._security = security
         self._port = LoopPort(loop, Selector(channel_builder=security))
         self._client = NetworkClient(
@@ -121,11 +121,7 @@ class NodeChannel:
             self._lost(response.received_at)
             return
         self._has_news = True
-        try:
-            self._requester.receive(response.message, read_clocks())
-        except Exception as problem:  # noqa: BLE001 - what it waits for is asked for again
-            self._faults.tell(f"taking in a {type(response.message).NAME}", problem)
-            self._lost(response.received_at)
+        self._requester.receive(response.message, read_clocks())
 
     def _lost(self, now: float) -> None:
         self._has_news = True

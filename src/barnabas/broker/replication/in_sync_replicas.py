@@ -44,7 +44,7 @@ class InSyncReplicas:
     """
 
     __slots__ = ("_brokers", "_max_lag_ms", "_me", "epoch_start_offset", "leader_epoch", "on_lag", "partition_epoch",
-                 "replicas", "state")  # fmt: skip
+                 "replicas", "state", "submitted")  # fmt: skip
 
     def __init__(self, me: int, brokers: Brokers, max_lag_ms: int) -> None:
         self._me = me
@@ -56,6 +56,14 @@ class InSyncReplicas:
         self.partition_epoch = -1
         self.epoch_start_offset = 0
         self.on_lag: Callable[[], None] = lambda: None
+        #: The last proposal that the way to the controller has got, and is not being answered.
+        self.submitted: PendingPartitionChange | None = None
+
+    @property
+    def unsent(self) -> PendingPartitionChange | None:
+        """The pending proposal, if nothing will come of it: a fault of this program has kept it from being sent."""
+        state = self.state
+        return None if isinstance(state, CommittedPartitionState) or state is self.submitted else state
 
     def update(self, registration: PartitionRegistration, log_end_offset: int, now_ms: int, *, is_new: bool) -> None:
         """Take in what the controller says of the partition; `is_new`: this broker was not its leader before.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas import errors
+from barnabas.broker.faults import run_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,10 +74,14 @@ class ProducerIdManager:
         if self._is_asking:
             return
         self._is_asking = True
-        if self._blocks.is_committing:
-            self._blocks.when_committed(self._allocate)
-        else:
-            self._allocate()
+        try:
+            if self._blocks.is_committing:
+                self._blocks.when_committed(self._allocate)
+            else:
+                self._allocate()
+        except Exception:
+            self._is_asking = False
+            raise
 
     def _allocate(self) -> None:
         self._blocks.allocate_producer_ids(self._allocated)
@@ -84,6 +90,5 @@ class ProducerIdManager:
         self._is_asking = False
         if problem is None:
             self._next_block = block
-        waiting, self._waiting = self._waiting, []
-        for tell in waiting:
-            tell(problem)
+        told = [partial(tell, problem) for tell in self._waiting]
+        run_all((self._waiting.clear, *told))

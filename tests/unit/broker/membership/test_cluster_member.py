@@ -459,3 +459,14 @@ def test_internal_topics_have_the_factor_that_is_set_and_three_without(
     found.tell(*topic(name, OFFSETS, [1, 3]))
     found.advance(0)
     assert client.responses[0].coordinators[0].node_id == 1
+
+
+def test_who_waits_for_a_topic_that_does_not_come_is_told() -> None:
+    found = member()
+    client = found.connect()
+    assert client.request(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4) is None
+    found.answer("forwarding", CreateTopicsResponse(topics=[CreatableTopicResult(name=GROUP_METADATA_TOPIC)]))
+    found.advance(29)
+    assert client.responses == []
+    found.advance(2)
+    assert client.responses[0].coordinators[0].error_code == errors.CoordinatorNotAvailableError.code
