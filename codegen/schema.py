@@ -84,10 +84,10 @@ class Message(NamedTuple):
 
 
 def read_messages() -> list[Message]:
-    """Every message of Kafka 4.3, the records of its metadata log, and what brokers of 3.9 speak that 4.0 dropped."""
+    """Every message of Kafka 4.3, the records of its logs, and what brokers of 3.9 speak that 4.0 dropped."""
     removed = {entry["name"]: entry for entry in _entries("messages-3.9.json")}
     current = [removed.get(entry["name"], entry) for entry in _entries("messages.json")]
-    return [_message(entry) for entry in current + _entries("messages-metadata.json")]
+    return [_message(entry) for entry in current + _entries("messages-metadata.json") + _entries("messages-share.json")]
 
 
 def _entries(name: str) -> list[dict[str, Any]]:

@@ -52,10 +52,9 @@ KEPT = frozenset(
     isSensitive
     """.split()  # noqa: SIM905 - read as text
 )
-#: Where the answers differ for another reason: share groups are not served, and loggers have other names.
+#: Where the answers differ for another reason: loggers have other names.
 OTHERWISE = frozenset(
     {
-        "FindCoordinator-v6-share/CLUSTER_ALL_alone_with_the_others",
         "DescribeConfigs-v4-broker-logger/CLUSTER_ALL_alone",
         "DescribeConfigs-v4-broker-logger/allow_for_every_user",
     }
@@ -64,11 +63,9 @@ OTHERWISE = frozenset(
 #: theirs by default, are members of classic groups. ApiVersions leaves both out, so that no client asks.
 NOT_SERVED_YET = frozenset(
     """
-    AlterShareGroupOffsets DeleteShareGroupOffsets
-    DeleteShareGroupState DescribeShareGroupOffsets
-    InitializeShareGroupState ReadShareGroupState ReadShareGroupStateSummary
+    AlterShareGroupOffsets DeleteShareGroupOffsets DescribeShareGroupOffsets
     ShareAcknowledge ShareFetch ShareGroupDescribe ShareGroupHeartbeat
-    StreamsGroupDescribe StreamsGroupHeartbeat WriteShareGroupState
+    StreamsGroupDescribe StreamsGroupHeartbeat
     """.split()  # noqa: SIM905 - read as text
 )
 #: A broker passes these on to its controller, in the client's name; one that is alone has no quorum.

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from barnabas.broker.request_context import RequestContext
     from barnabas.broker.security.authorization import Authorization
     from barnabas.broker.security.delegation_tokens import DelegationTokens
+    from barnabas.broker.share.coordinator.share_coordinator import ShareCoordinator
     from barnabas.broker.topic_admin import TopicAdmin
     from barnabas.broker.transactions.add_partitions_to_txn_manager import AddPartitionsToTxnManager
     from barnabas.broker.transactions.producer_id_manager import ProducerIdManager
@@ -51,6 +52,7 @@ class BrokerState:
     - `fetch_sessions`: what clients fetch;
     - `replica_manager`: partitions: append, fetch, offsets;
     - `group_coordinator`: groups and their committed offsets;
+    - `share_coordinator`: the states of share-partitions;
     - `transaction_coordinator`: transactional ids and their transactions;
     - `producer_id_manager`: ids for producers;
     - `purgatory`: requests that wait; `large_responses`: those whose response is made a piece at a time;
@@ -69,6 +71,7 @@ class BrokerState:
         "_config_admin",
         "_group_coordinator",
         "_producer_id_manager",
+        "_share_coordinator",
         "_transaction_coordinator",
         "advertised",
         "authorization",
@@ -81,6 +84,7 @@ class BrokerState:
         "loggers",
         "make_config_admin",
         "make_group_coordinator",
+        "make_share_coordinator",
         "make_transaction_coordinator",
         "member",
         "metadata",
@@ -104,6 +108,7 @@ class BrokerState:
     loggers: Loggers
     make_config_admin: Callable[[], ConfigAdmin]
     make_group_coordinator: Callable[[], GroupCoordinator]
+    make_share_coordinator: Callable[[], ShareCoordinator]
     make_transaction_coordinator: Callable[[], TransactionCoordinator]
     node_id: int
     view: ClusterView
@@ -119,6 +124,7 @@ class BrokerState:
         self.fetch_sessions = FetchSessionCache(config.get_int("max.incremental.fetch.session.cache.slots"), random)
         self._config_admin: ConfigAdmin | None = None
         self._group_coordinator: GroupCoordinator | None = None
+        self._share_coordinator: ShareCoordinator | None = None
         self._transaction_coordinator: TransactionCoordinator | None = None
         self._add_partitions_to_txn_manager: AddPartitionsToTxnManager | None = None
         self._producer_id_manager: ProducerIdManager | None = None
@@ -141,6 +147,13 @@ class BrokerState:
         if self._group_coordinator is None:
             self._group_coordinator = self.make_group_coordinator()
         return self._group_coordinator
+
+    @property
+    def share_coordinator(self) -> ShareCoordinator:
+        """The share coordinator, made when it is first asked for."""
+        if self._share_coordinator is None:
+            self._share_coordinator = self.make_share_coordinator()
+        return self._share_coordinator
 
     @property
     def transaction_coordinator(self) -> TransactionCoordinator:

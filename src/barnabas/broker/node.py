@@ -15,7 +15,12 @@ from barnabas.broker.log.checkpoint_files import Owner
 from barnabas.broker.log.log_directories import LogDirectories, Logs
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.loggers import Loggers
-from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, ClusterMetadata
+from barnabas.broker.metadata.cluster_metadata import (
+    GROUP_METADATA_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    ClusterMetadata,
+)
 from barnabas.broker.metadata.metadata_cache import ImageView, SoleBroker
 from barnabas.broker.node_apis import BrokerApis
 from barnabas.broker.replica_manager import ReplicaManager
@@ -42,6 +47,7 @@ if TYPE_CHECKING:
     from barnabas.broker.metadata.metadata_store import MetadataStore
     from barnabas.broker.security.authorization import Authorization
     from barnabas.broker.security.scram_sasl_server import FindUser
+    from barnabas.broker.share.coordinator.share_coordinator import ShareCoordinator
     from barnabas.broker.storage_threads import Storage
     from barnabas.broker.transactions.marker import MarkerWriter
     from barnabas.broker.transactions.transaction_coordinator import TransactionCoordinator
@@ -119,6 +125,7 @@ class BrokerNode:
         self._warn = warn
         self._groups: LazyCoordinator[GroupCoordinator] | None = None
         self._transactions: LazyCoordinator[TransactionCoordinator] | None = None
+        self._shares: LazyCoordinator[ShareCoordinator] | None = None
 
     def _failed(self, what: str, problem: Exception) -> None:
         self.core.faults.tell(what, problem)
@@ -158,8 +165,9 @@ class BrokerNode:
         transactions = LazyCoordinator(self._make_transactions, self._load_at(TRANSACTION_STATE_TOPIC, instant.now))
         self._transactions = transactions
         state.make_transaction_coordinator = transactions.make
-        self.core.services.append(groups)
-        self.core.services.append(transactions)
+        shares = self._shares = LazyCoordinator(self._make_shares, self._load_at(SHARE_GROUP_STATE_TOPIC, instant.now))
+        state.make_share_coordinator = shares.make
+        self.core.services += [groups, transactions, shares]
         self.core.services.append(state.large_responses)
         self.core.services.append(LogMaintenance(self.logs, instant.now))
         if state.member is None:
@@ -191,12 +199,19 @@ class BrokerNode:
         """The transaction coordinator if it was needed already, for those who look on."""
         return self._transactions.made if self._transactions is not None else None
 
+    @property
+    def loaded_shares(self) -> ShareCoordinator | None:
+        """The share coordinator if it was needed already, for those who look on."""
+        return self._shares.made if self._shares is not None else None
+
     def _log_reopened(self, name: TopicPartition) -> None:
         groups, transactions = self.loaded_groups, self.loaded_transactions
         if name.topic == GROUP_METADATA_TOPIC and groups is not None:
             groups.on_log_reopened(name.partition)
         elif name.topic == TRANSACTION_STATE_TOPIC and transactions is not None:
             transactions.on_log_reopened(name.partition)
+        elif name.topic == SHARE_GROUP_STATE_TOPIC and self.loaded_shares is not None:
+            self.loaded_shares.on_log_reopened(name.partition)
 
     def _load_at(self, topic: str, now: float) -> float:
         if self.state.member is not None:
@@ -243,8 +258,27 @@ class BrokerNode:
         coordinator.startup(self.core.instant, elected=state.member is None)
         return coordinator
 
+    def _make_shares(self) -> ShareCoordinator:
+        from barnabas.broker.coordinator.partition_storage import BatchStorage
+        from barnabas.broker.share.coordinator.share_coordinator import ShareCoordinator
+
+        state, config = self.state, self.config
+        topic = self._internal_topic(SHARE_GROUP_STATE_TOPIC, "share.coordinator.state.topic.num.partitions")
+        coordinator = ShareCoordinator(
+            config.get_int("share.coordinator.snapshot.update.records.per.snapshot"),
+            BatchStorage(topic, config.get_int("share.coordinator.state.topic.compression.codec")),
+            state.metadata,
+            topic.delete_before,
+            self._warn,
+        )
+        coordinator.notify_faults(self.core.faults.tell)
+        coordinator.startup(self.core.instant, elected=state.member is None)
+        return coordinator
+
     def close(self, now_ms: int) -> None:
         """Answer who waits, flush and close the logs, mark the shutdown as a clean one, close the store."""
+        if self._shares is not None:
+            self._shares.close()
         if self._transactions is not None:
             self._transactions.close()
         if self._groups is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from barnabas import errors
 from barnabas.broker.metadata.cluster_metadata import (
     GROUP_METADATA_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
     ClusterMetadata,
     TopicMetadata,
@@ -278,6 +279,15 @@ def _internal_topics(config: BrokerConfig) -> dict[str, tuple[int, dict[str, str
                 "cleanup.policy": "compact",
                 "compression.type": "uncompressed",
                 "segment.bytes": str(config["transaction.state.log.segment.bytes"]),
+            },
+        ),
+        SHARE_GROUP_STATE_TOPIC: (
+            config.get_int("share.coordinator.state.topic.num.partitions"),
+            {
+                "cleanup.policy": "delete",
+                "compression.type": "producer",
+                "segment.bytes": str(config["share.coordinator.state.topic.segment.bytes"]),
+                "retention.ms": "-1",
             },
         ),
     }

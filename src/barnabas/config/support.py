@@ -124,6 +124,9 @@ SUPPORTED: dict[str, frozenset[str]] = {
         message.max.bytes min.insync.replicas node.id num.partitions offset.metadata.max.bytes
         offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
         offsets.topic.num.partitions offsets.topic.segment.bytes process.roles producer.id.expiration.ms
+        share.coordinator.snapshot.update.records.per.snapshot share.coordinator.state.topic.compression.codec
+        share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitions
+        share.coordinator.state.topic.replication.factor share.coordinator.state.topic.segment.bytes
         queued.max.request.bytes sasl.enabled.mechanisms sasl.jaas.config
         sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
         sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
@@ -202,9 +205,6 @@ IGNORED: dict[str, frozenset[str]] = {
         sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
         request.timeout.ms share.coordinator.append.linger.ms
         share.coordinator.cached.buffer.max.bytes share.coordinator.load.buffer.size
-        share.coordinator.snapshot.update.records.per.snapshot share.coordinator.state.topic.compression.codec
-        share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitions
-        share.coordinator.state.topic.replication.factor share.coordinator.state.topic.segment.bytes
         share.coordinator.threads share.coordinator.write.timeout.ms share.fetch.purgatory.purge.interval.requests
         socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms socket.listen.backlog.size
         socket.receive.buffer.bytes socket.send.buffer.bytes

@@ -10,6 +10,7 @@ from zlib import crc32
 from barnabas.broker.client_quota_manager import PRODUCE
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.network.connection_quotas import ConnectionQuotas
+from barnabas.protocol.kafka_uuid import to_text
 from barnabas.protocol.message import Message
 from barnabas.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from barnabas.protocol.messages.alter_client_quotas_request import (
@@ -29,6 +30,11 @@ from barnabas.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from barnabas.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from barnabas.protocol.messages.initialize_share_group_state_request import (
+    InitializeShareGroupStateRequest,
+    InitializeStateData,
+    PartitionData,
+)
 from barnabas.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from barnabas.protocol.messages.metadata_request import MetadataRequest
 from barnabas.records import RecordBatchBuilder, read_batches
@@ -250,6 +256,23 @@ def internal_topic(key_type: int) -> Callable[[CoreBroker], Any]:
     return look
 
 
+def share_state_topic(broker: CoreBroker) -> Any:
+    key = f"g:{to_text(bytes(16))}:0"
+    ask(broker, FindCoordinatorRequest(key_type=2, coordinator_keys=[key]), 6)
+    (topic,) = broker.state.metadata.topics()
+    return topic.partitions, topic.configs["segment.bytes"]
+
+
+def codec_of_share_states(broker: CoreBroker) -> Any:
+    ask(broker, create("t"), 7)
+    topic = broker.state.metadata.topic("t")
+    partitions = [PartitionData(partition=0, state_epoch=1, start_offset=0)]
+    topics = [InitializeStateData(topic_id=topic.id, partitions=partitions)]
+    ask(broker, InitializeShareGroupStateRequest(group_id="g", topics=topics), 0)
+    records = ask(broker, fetch("__share_group_state"), 12).responses[0].partitions[0].records
+    return [found.header.attributes & 7 for found in read_batches(records)]
+
+
 def codec_of_offsets(broker: CoreBroker) -> Any:
     heartbeat(broker, "g", "m")
     records = ask(broker, fetch("__consumer_offsets"), 12).responses[0].partitions[0].records
@@ -357,6 +380,11 @@ OBSERVED: dict[str, Observed] = {
     "producer.id.expiration.ms": Observed("1000", producers),
     "quota.window.num": Observed("3", throttled),
     "quota.window.size.seconds": Observed("3", throttled),
+    "share.coordinator.state.topic.compression.codec": Observed(
+        "1", codec_of_share_states, {"share.coordinator.state.topic.num.partitions": 1}
+    ),
+    "share.coordinator.state.topic.num.partitions": Observed("3", share_state_topic),
+    "share.coordinator.state.topic.segment.bytes": Observed("1048576", share_state_topic),
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": Observed("1000", transaction(4, begins=True)),
     "transaction.max.timeout.ms": Observed("1000", longest_transaction),
     "transaction.partition.verification.enable": Observed("false", unverified),

@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas import errors
 from barnabas.broker.coordinator.coordinator_partition import partition_for
-from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.broker.metadata.cluster_metadata import (
+    GROUP_METADATA_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
 from barnabas.broker.piecewise import PiecewiseResponse
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.protocol.api_keys import ApiKey
@@ -90,6 +94,8 @@ def reload_after_fault(broker: BrokerState, request: Any, now: float) -> None:
             broker.group_coordinator.recover(name.partition, now)
         elif name.topic == TRANSACTION_STATE_TOPIC:
             broker.transaction_coordinator.recover(name.partition, now)
+        elif name.topic == SHARE_GROUP_STATE_TOPIC:
+            broker.share_coordinator.recover(name.partition, now)
 
 
 def _chained(
@@ -113,7 +119,7 @@ def _refused(broker: BrokerState, again: Callable[[], Any], problem: errors.Kafk
     """Return what the handler answers while the coordinators refuse everything, so that nothing is done."""
     lost = isinstance(problem, errors.NotLeaderOrFollowerError)
     error = (errors.NotCoordinatorError if lost else errors.CoordinatorNotAvailableError)(str(problem))
-    coordinators = broker.group_coordinator, broker.transaction_coordinator
+    coordinators = broker.group_coordinator, broker.transaction_coordinator, broker.share_coordinator
     for coordinator in coordinators:
         coordinator.refuse(error)
     try:
@@ -167,6 +173,12 @@ def _of_described_transactions(broker: BrokerState, request: Any) -> Names:
     return _names(broker, TRANSACTION_STATE_TOPIC, request.transactional_ids)
 
 
+def _of_share_partitions(broker: BrokerState, request: Any) -> Names:
+    from barnabas.broker.share.coordinator.state_requests import keys_of
+
+    return _names(broker, SHARE_GROUP_STATE_TOPIC, [key.coordinator_key for key in keys_of(request)])
+
+
 def _of_markers(broker: BrokerState, request: Any) -> Names:
     for marker in request.markers:
         for topic in marker.topics:
@@ -195,6 +207,11 @@ _NAMES: dict[int, Callable[[BrokerState, Any], Names]] = {
     ApiKey.DESCRIBE_GROUPS: _of_groups("groups"),
     ApiKey.DELETE_GROUPS: _of_groups("groups_names"),
     ApiKey.CONSUMER_GROUP_DESCRIBE: _of_groups("group_ids"),
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: _of_share_partitions,
+    ApiKey.READ_SHARE_GROUP_STATE: _of_share_partitions,
+    ApiKey.WRITE_SHARE_GROUP_STATE: _of_share_partitions,
+    ApiKey.DELETE_SHARE_GROUP_STATE: _of_share_partitions,
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: _of_share_partitions,
     **_TRANSACTIONS,
 }
 #: The requests that change what a coordinator has in memory.
@@ -203,5 +220,6 @@ _CHANGES = frozenset(_NAMES) - {
     ApiKey.DESCRIBE_GROUPS,
     ApiKey.CONSUMER_GROUP_DESCRIBE,
     ApiKey.DESCRIBE_TRANSACTIONS,
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
     ApiKey.WRITE_TXN_MARKERS,
 }

@@ -74,6 +74,13 @@ class InternalTopic:
                 raise log.fail("confirming a coordinator's records", error) from error
             raise
 
+    def delete_before(self, partition: int, offset: int) -> None:
+        """Let a partition start at an offset: nothing before it is needed. Raises KafkaError."""
+        found = self._replica_manager.partition(self.name, partition)
+        found.check_leader()
+        if found.log.increment_log_start_offset(offset, "its coordinator needs nothing before it"):
+            self._logs.checkpoint_soon()
+
     def read_batches(self, partition: int, offset: int) -> bytes:
         """Whole batches from `offset` on (at least one); empty at the end or when there is no such partition."""
         log = self._logs.get_log(TopicPartition(self.name, partition))

@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.coordinator.coordinator_partition import partition_for
 from barnabas.broker.log_opening import opened, when_open
-from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.broker.metadata.cluster_metadata import (
+    GROUP_METADATA_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
 from barnabas.broker.piecewise import Pieces, PiecewiseResponse
 from barnabas.protocol.kinds import CoordinatorType
 from barnabas.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
@@ -29,10 +33,13 @@ if TYPE_CHECKING:
 API = 10
 VERSIONS = (0, 6)
 
+_SHARE_FROM = 6
+
 
 _TOPICS: dict[int, str] = {
     CoordinatorType.GROUP: GROUP_METADATA_TOPIC,
     CoordinatorType.TRANSACTION: TRANSACTION_STATE_TOPIC,
+    CoordinatorType.SHARE: SHARE_GROUP_STATE_TOPIC,
 }
 
 
@@ -86,12 +93,16 @@ def _coordinator(
     try:
         if problem is not None:
             raise problem
+        if key_type == CoordinatorType.SHARE:
+            _check_share_key(context, key)
         if broker.member is not None and key_type in _TOPICS:
             return _elected(broker, context, _TOPICS[key_type], key)
         if key_type == CoordinatorType.GROUP:
             broker.group_coordinator.ensure_topic(context.now_ms)
         elif key_type == CoordinatorType.TRANSACTION:
             broker.transaction_coordinator.ensure_topic(context.now_ms)
+        elif key_type == CoordinatorType.SHARE:
+            broker.share_coordinator.ensure_topic(context.now_ms)
         else:
             raise errors.InvalidRequestError(f"Coordinators of type {key_type} are not served by this broker.")
     except errors.InvalidRequestError as error:
@@ -100,6 +111,17 @@ def _coordinator(
         return _nobody(key, errors.CoordinatorNotAvailableError.code, str(error))
     host, port = broker.endpoint(context.connection.listener)
     return Coordinator(key=key, node_id=broker.node_id, host=host, port=port)
+
+
+def _check_share_key(context: RequestContext, key: str) -> None:
+    from barnabas.broker.share.persister import SharePartitionKey
+
+    if context.api_version < _SHARE_FROM:
+        raise errors.InvalidRequestError(f"Share coordinators are asked for from version {_SHARE_FROM} on.")
+    try:
+        SharePartitionKey.parse(key)
+    except ValueError as problem:
+        raise errors.InvalidRequestError(f"A share-partition is written group:topic id:partition: {problem}") from None
 
 
 def _elected(broker: BrokerState, context: RequestContext, topic: str, key: str) -> Coordinator:

@@ -63,6 +63,11 @@ SERVED: dict[int, tuple[str, int, int]] = {
     72: ("push_telemetry", 0, 0),
     74: ("list_config_resources", 0, 1),
     75: ("describe_topic_partitions", 0, 0),
+    83: ("initialize_share_group_state", 0, 0),
+    84: ("read_share_group_state", 0, 0),
+    85: ("write_share_group_state", 0, 1),
+    86: ("delete_share_group_state", 0, 0),
+    87: ("read_share_group_state_summary", 0, 1),
 }
 """API key → (module in this package, lowest version, highest version)."""
 

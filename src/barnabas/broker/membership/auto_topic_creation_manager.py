@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas import errors
 from barnabas.broker.faults import run_all
 from barnabas.broker.membership.node_to_controller_channel import ControllerRequest
-from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.broker.metadata.cluster_metadata import (
+    GROUP_METADATA_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
 from barnabas.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from barnabas.protocol.messages.create_topics_response import CreateTopicsResponse
 
@@ -26,6 +30,11 @@ _TIMEOUT_MS = 30_000
 _FACTORS = {
     GROUP_METADATA_TOPIC: "offsets.topic.replication.factor",
     TRANSACTION_STATE_TOPIC: "transaction.state.log.replication.factor",
+    SHARE_GROUP_STATE_TOPIC: "share.coordinator.state.topic.replication.factor",
+}
+_MIN_ISRS = {
+    TRANSACTION_STATE_TOPIC: "transaction.state.log.min.isr",
+    SHARE_GROUP_STATE_TOPIC: "share.coordinator.state.topic.min.isr",
 }
 #: Kafka's defaults for these settings.
 _FACTOR, _MIN_ISR = 3, 2
@@ -77,8 +86,8 @@ class TopicCreation:
         if setting is not None:
             factor = config.of_internal_topic(setting, _FACTOR)
         given = dict(topic.configs)
-        if topic.name == TRANSACTION_STATE_TOPIC:
-            given["min.insync.replicas"] = str(config.of_internal_topic("transaction.state.log.min.isr", _MIN_ISR))
+        if topic.name in _MIN_ISRS:
+            given["min.insync.replicas"] = str(config.of_internal_topic(_MIN_ISRS[topic.name], _MIN_ISR))
         configs = [CreatableTopicConfig(name=name, value=value) for name, value in given.items()]
         return CreatableTopic(
             name=topic.name, num_partitions=topic.partitions, replication_factor=factor, configs=configs

@@ -131,7 +131,9 @@ class ClusterMember:
             Cluster(self._me, self, self.alter_partitions, fetchers, max_lag_ms, self.is_assigned)
         )
         self._publisher = ImagePublisher(self._me, store, state.replica_manager)
-        coordinators = coordinators_of(lambda: state.group_coordinator, lambda: state.transaction_coordinator)
+        coordinators = coordinators_of(
+            lambda: state.group_coordinator, lambda: state.transaction_coordinator, lambda: state.share_coordinator
+        )
         elections = CoordinatorElections(self._me, state.replica_manager, coordinators)
         if isinstance(node.logs, LogDirectories):
             self._tell_directories(state.replica_manager, self._publisher, node.logs)

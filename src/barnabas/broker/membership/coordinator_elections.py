@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.broker.metadata.cluster_metadata import (
+    GROUP_METADATA_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ElectedCoordinator(Protocol):
-    """What both coordinators have."""
+    """What all coordinators have."""
 
     def on_elected(self, partition: int, leader_epoch: int) -> None:
         """Serve a partition from a leader epoch on."""
@@ -69,7 +73,9 @@ class CoordinatorElections:
 
 
 def coordinators_of(
-    groups: Callable[[], ElectedCoordinator], transactions: Callable[[], ElectedCoordinator]
+    groups: Callable[[], ElectedCoordinator],
+    transactions: Callable[[], ElectedCoordinator],
+    shares: Callable[[], ElectedCoordinator],
 ) -> dict[str, Callable[[], ElectedCoordinator]]:
     """Return who serves which topic."""
-    return {GROUP_METADATA_TOPIC: groups, TRANSACTION_STATE_TOPIC: transactions}
+    return {GROUP_METADATA_TOPIC: groups, TRANSACTION_STATE_TOPIC: transactions, SHARE_GROUP_STATE_TOPIC: shares}

@@ -126,6 +126,12 @@ RULES: dict[int, Rule] = {
     ApiKey.LIST_TRANSACTIONS: transaction_rules.list_transactions,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: group_rules.consumer_group_heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: group_rules.consumer_group_describe,
+    # What who leads share-partitions asks of the share coordinator.
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: cluster(Op.CLUSTER_ACTION),
+    ApiKey.READ_SHARE_GROUP_STATE: cluster(Op.CLUSTER_ACTION),
+    ApiKey.WRITE_SHARE_GROUP_STATE: cluster(Op.CLUSTER_ACTION),
+    ApiKey.DELETE_SHARE_GROUP_STATE: cluster(Op.CLUSTER_ACTION),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: cluster(Op.CLUSTER_ACTION),
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: _nothing,
     ApiKey.PUSH_TELEMETRY: _nothing,
     ApiKey.LIST_CONFIG_RESOURCES: cluster(Op.DESCRIBE_CONFIGS),

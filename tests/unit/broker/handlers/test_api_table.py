@@ -85,6 +85,7 @@ DOCUMENTED: dict[int, set[tuple[int, int]]] = {
     72: _NOTHING,
     74: _DESCRIBE_CONFIGS,
     75: _DESCRIBE_TOPIC,
+    **{key: {(Op.CLUSTER_ACTION, Res.CLUSTER)} for key in range(83, 88)},
 }
 
 

@@ -7,10 +7,15 @@ from typing import Any
 import pytest
 
 from barnabas import errors
-from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.broker.metadata.cluster_metadata import (
+    GROUP_METADATA_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
 from barnabas.broker.security.acl_binding import AclBinding
 from barnabas.broker.security.scram_users import ScramUsers
 from barnabas.protocol.framing import decode_request
+from barnabas.protocol.kafka_uuid import to_text
 from barnabas.protocol.message import Message
 from barnabas.protocol.messages.access_control_entry_record import AccessControlEntryRecord
 from barnabas.protocol.messages.add_partitions_to_txn_response import (
@@ -443,6 +448,9 @@ def test_what_only_a_cluster_has_is_offered_and_forwarded_in_one() -> None:
         (1, TRANSACTION_STATE_TOPIC, {}, 3, "2"),
         (1, TRANSACTION_STATE_TOPIC, {"transaction.state.log.replication.factor": 2}, 2, "2"),
         (1, TRANSACTION_STATE_TOPIC, {"transaction.state.log.min.isr": 1}, 3, "1"),
+        (2, SHARE_GROUP_STATE_TOPIC, {}, 3, "2"),
+        (2, SHARE_GROUP_STATE_TOPIC, {"share.coordinator.state.topic.replication.factor": 2}, 2, "2"),
+        (2, SHARE_GROUP_STATE_TOPIC, {"share.coordinator.state.topic.min.isr": 1}, 3, "1"),
     ],
 )
 def test_internal_topics_have_the_factor_that_is_set_and_three_without(
@@ -450,7 +458,8 @@ def test_internal_topics_have_the_factor_that_is_set_and_three_without(
 ) -> None:
     found = MemberBroker(settings, *OTHERS)
     client = found.connect()
-    assert client.request(FindCoordinatorRequest(key_type=kind, coordinator_keys=["g"]), 4) is None
+    key = f"g:{to_text(OFFSETS)}:0"
+    assert client.request(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]), 6) is None
     created = CreateTopicsResponse(topics=[CreatableTopicResult(name=name)])
     asked = found.answer("forwarding", created).topics[0]
     assert (asked.name, asked.replication_factor) == (name, factor)

@@ -1,0 +1,60 @@
+"""Batches of states that overlap, made into batches that do not (PersisterStateBatchCombiner)."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+
+from barnabas.broker.share.persister import StateBatch
+
+
+def combine_state_batches(batches: Iterable[StateBatch], start_offset: int) -> list[StateBatch]:
+    """Return the batches from `start_offset` on, in order, each offset in one of them at most.
+
+    Where several have an offset, the larger delivery count counts, then the larger state: what a record has come to
+    last. Neighbours that are alike are one. A start offset of -1 cuts nothing.
+    """
+    waiting = [_Candidate(batch) for batch in batches if batch.last_offset >= start_offset]
+    waiting.sort(key=lambda one: one.batch.first_offset)
+    covering: list[_Candidate] = []
+    found: list[StateBatch] = []
+    number, offset = 0, 0
+    while number < len(waiting) or covering:
+        if not covering:
+            offset = max(waiting[number].batch.first_offset, start_offset)
+        while number < len(waiting) and waiting[number].batch.first_offset <= offset:
+            heapq.heappush(covering, waiting[number])
+            number += 1
+        while covering and covering[0].batch.last_offset < offset:
+            heapq.heappop(covering)
+        if not covering:
+            continue
+        best = covering[0].batch
+        end = best.last_offset
+        # Who begins in between may count more.
+        if number < len(waiting):
+            end = min(end, waiting[number].batch.first_offset - 1)
+        _add(found, StateBatch(offset, end, best.delivery_state, best.delivery_count))
+        offset = end + 1
+    return found
+
+
+def _add(found: list[StateBatch], batch: StateBatch) -> None:
+    before = found[-1] if found else None
+    if before is not None and before.last_offset + 1 == batch.first_offset and before[2:] == batch[2:]:
+        found[-1] = before._replace(last_offset=batch.last_offset)
+    else:
+        found.append(batch)
+
+
+class _Candidate:
+    """A batch in the order of what counts most."""
+
+    __slots__ = ("batch",)
+
+    def __init__(self, batch: StateBatch) -> None:
+        self.batch = batch
+
+    def __lt__(self, other: _Candidate) -> bool:
+        mine, its = self.batch, other.batch
+        return (mine.delivery_count, mine.delivery_state) > (its.delivery_count, its.delivery_state)
