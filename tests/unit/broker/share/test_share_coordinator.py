@@ -168,12 +168,12 @@ def test_records_that_nothing_needs_are_deleted(asker: Asker) -> None:
     assert asker.log().log_start_offset == 0
     # The sweep looks at one partition a tick, and there are fifty.
     asker.broker.advance(310)
-    # Four snapshots, and a fifth because nobody has written for long.
+    # Four snapshots, and a fifth because there was no write for long.
     assert asker.log().log_start_offset == 4
     assert asker.read().error_code == 0
 
 
-def test_what_nobody_writes_to_gets_a_snapshot_so_that_it_holds_up_nothing() -> None:
+def test_what_has_no_writes_gets_a_snapshot_so_that_it_holds_up_nothing() -> None:
     asker = Asker(CoreBroker({"share.coordinator.state.topic.num.partitions": 1}))
     asker.initialize()
     asker.write((0, 9, 2, 1))

@@ -15,6 +15,6 @@ Rule 3. **Nothing that was acknowledged comes back.** Batches that overlap are c
 larger delivery count wins, then the larger state.
 
 Rule 4. **What is not needed is deleted.** The topic is not compacted: records before the oldest snapshot that counts
-are deleted now and then, and share-partitions that nobody has written to for long get a snapshot, so that they do not
+are deleted now and then, and share-partitions without a write for long get a snapshot, so that they do not
 hold that up.
 """

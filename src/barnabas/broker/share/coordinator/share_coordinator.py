@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 #: Records loaded in one tick: a few milliseconds. Partitions looked after in one tick.
 _RECORDS_PER_TICK, _PARTITIONS_PER_TICK = 2000, 1
-#: How often records are deleted that are not needed, and share-partitions get a snapshot that nobody writes to.
+#: How often records are deleted that are not needed, and share-partitions without writes get a snapshot.
 _INTERVAL_MS = 5 * 60 * 1000
 _NO_SUMMARY = StateSummary(0, 0, UNINITIALIZED_START_OFFSET, UNINITIALIZED_COUNT)
 
@@ -272,7 +272,7 @@ class ShareCoordinator:
                 self._warn(f"{self._log.storage.name}-{partition} could not be made shorter: {problem}")
 
     def _snapshot_cold(self, states: Mapping[SharePartitionKey, ShareGroupOffset], at: Instant) -> None:
-        """Write snapshots of what nobody has written to for long, unless that holds for all."""
+        """Write snapshots of what has had no write for long, unless that holds for all."""
         if all(state.create_timestamp_ms != state.write_timestamp_ms for state in states.values()):
             return
         for key, state in states.items():
