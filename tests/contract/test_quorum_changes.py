@@ -19,7 +19,7 @@ _CLUSTER_ID = "YmFybmFiYXMtcGVlci0wMQ"
 class _Controller:
     """One controller: its file, its directory and its process."""
 
-    def __init__(self, folder: Path, node_id: int, port: int, servers: str) -> None:
+    def __init__(self, folder: Path, node_id: int, port: int, servers: str, voters: str | None = None) -> None:
         self.id, self.port = node_id, port
         self.data = folder / f"controller-{node_id}"
         self.file = folder / f"controller-{node_id}.properties"
@@ -31,6 +31,9 @@ class _Controller:
             "controller.quorum.bootstrap.servers": servers,
             "log.dirs": self.data,
         }
+        if voters is not None:
+            del settings["controller.quorum.bootstrap.servers"]
+            settings["controller.quorum.voters"] = voters
         self.file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
 
     def format(self, *options: str) -> None:
@@ -80,6 +83,44 @@ def test_a_controller_joins_votes_leads_and_leaves(tmp_path: Path, capsys: pytes
         processes.pop(0).stop()
         assert quorum()["leader"] == [101]
         assert main(["cluster", "remove-controller", *of_first, *where]) == 1
+    finally:
+        for process in processes:
+            process.kill()
+
+
+def test_a_quorum_with_a_fixed_list_of_voters_becomes_one_that_changes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ports = [free_port(), free_port()]
+    servers = ",".join(f"127.0.0.1:{port}" for port in ports)
+    first = _Controller(tmp_path, 100, ports[0], servers, voters=f"100@127.0.0.1:{ports[0]}")
+    second = _Controller(tmp_path, 101, ports[1], servers)
+    first.format()
+    second.format("--no-initial-controllers")
+    where = ["-X", f"bootstrap.controllers={servers}"]
+    of_second = ["--id", "101", "--directory-id", second.directory_id]
+    add = ["cluster", "add-controller", *of_second, "--endpoint", f"CONTROLLER://127.0.0.1:{second.port}", *where]
+    processes = [first.start(), second.start()]
+    try:
+        eventually(lambda: main(["cluster", "quorum", *where]) == 0)
+        assert main(add) == 1
+        assert "kraft.version" in capsys.readouterr().err
+        assert main(["feature", "set", "kraft.version=1", "--dry-run", *where]) == 0
+        assert main(["feature", "set", "kraft.version=1", *where]) == 0
+        assert main(["feature", "set", "kraft.version=0", "--downgrade", *where]) == 1
+        eventually(lambda: main(add) == 0)
+        # The file still names the first voter alone: what the log says counts.
+        processes.pop(0).stop()
+        processes.append(first.start())
+
+        def voters() -> set[int]:
+            capsys.readouterr()
+            if main(["cluster", "quorum", "-o", "json", *where]) != 0:
+                return set()
+            found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+            return {row["node"] for row in found if row["role"] in ("leader", "voter")}
+
+        eventually(lambda: voters() == {100, 101})
     finally:
         for process in processes:
             process.kill()

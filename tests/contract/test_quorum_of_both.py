@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from barnabas import AdminClient, NewTopic
+from barnabas.client.admin.cluster import FeatureUpdate
+from barnabas.errors import InvalidUpdateVersionError
+from barnabas.protocol.kinds import UpgradeType
 from barnabas.records import read_batches
 from tests.contract.waiting import eventually
 from tests.peers import apache_kafka
 from tests.peers.apache_kafka import ApacheKafka, run_tool
-from tests.peers.mixed_cluster import CLUSTER_ID, MixedCluster
+from tests.peers.mixed_cluster import CLUSTER_ID, BarnabasBroker, MixedCluster
 
 pytestmark = [
     pytest.mark.slow,
@@ -66,6 +69,53 @@ def test_the_quorum_goes_on_whoever_led_it_and_dies(theirs: int, ours: int) -> N
         for node in cluster.controllers.values():
             node.stop(kill=True)
         _logs_agree(cluster)
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [(2, 1), (1, 2)])
+@pytest.mark.parametrize("leader", [ApacheKafka, BarnabasBroker])
+def test_kraft_version_1_whoever_leads_and_the_voters_change_from_then_on(theirs: int, ours: int, leader: type) -> None:
+    cluster = MixedCluster(theirs=0, ours=2, controllers=theirs, our_controllers=ours, settings=_SETTINGS)
+    with cluster, AdminClient({"bootstrap.servers": cluster.bootstrap_servers}) as admin:
+        voters = set(cluster.controllers)
+        _have_lead(cluster, admin, leader)
+        eventually(lambda: _is_raised(admin), 60)
+        directories = {one.replica_id: one.replica_directory_id for one in admin.describe_metadata_quorum().voters}
+        assert set(directories) == voters
+        assert len(set(directories.values())) == len(voters), "every voter has told its own directory"
+        admin.create_topics([NewTopic("after", 2, 2)], timeout=60)
+        for node in cluster.controllers.values():
+            node.stop(kill=True)
+            node.start()
+            eventually(lambda: _caught_up(admin, voters), 60)
+        gone = min(voters - {admin.describe_metadata_quorum().leader_id})
+        admin.remove_raft_voter(gone, directories[gone])
+        eventually(lambda: {one.replica_id for one in admin.describe_metadata_quorum().voters} == voters - {gone}, 60)
+        admin.create_topics([NewTopic("with-two", 2, 2)], timeout=60)
+        for node in cluster.controllers.values():
+            node.stop(kill=True)
+        _logs_agree(cluster)
+
+
+def _have_lead(cluster: MixedCluster, admin: AdminClient, wanted: type) -> None:
+    """Kill active controllers until one of a kind leads."""
+    for _ in range(_MOST_ROUNDS):
+        node: Any = cluster.controllers[admin.describe_metadata_quorum().leader_id]
+        if isinstance(node, wanted):
+            return
+        node.stop(kill=True)
+        eventually(lambda node=node: cluster.controllers[admin.describe_metadata_quorum().leader_id] is not node, 60)  # type: ignore[misc]
+        node.start()
+        eventually(lambda: _caught_up(admin, set(cluster.controllers)), 60)
+    raise AssertionError(f"no {wanted.__name__} was elected in {_MOST_ROUNDS} rounds")
+
+
+def _is_raised(admin: AdminClient) -> bool:
+    """Whether `kraft.version` is 1 now; an active controller that was not told of all directories refuses."""
+    try:
+        admin.update_features({"kraft.version": FeatureUpdate(1, UpgradeType.UPGRADE)})
+    except InvalidUpdateVersionError:
+        return False
+    return True
 
 
 def _kafkas_tools_agree(cluster: MixedCluster, voters: set[int]) -> None:

@@ -85,7 +85,10 @@ class Controllers:
     def _controller(self, node_id: int) -> QuorumController:
         given = {"max_idle_interval": None, "topic_defaults": TopicDefaults(1, 3), **self._settings}
         settings = ControllerSettings(node_id, CLUSTER_ID, tuple(self.quorum.nodes), **given)
-        environment = ControllerEnvironment(self.instant, self._random, self.reports.append)
+        quorum = self.quorum
+        environment = ControllerEnvironment(
+            self.instant, self._random, self.reports.append, lambda: quorum.kraft_version
+        )
         return QuorumController(self.quorum.nodes[node_id], settings, self._config, self._bootstrap, environment)
 
     def crash(self, node_id: int) -> None:

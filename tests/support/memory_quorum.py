@@ -9,6 +9,7 @@ from barnabas.broker.metadata.metadata_records import ApiMessageAndVersion, enco
 from barnabas.broker.raft.errors import NotLeaderError
 from barnabas.broker.raft.offset_and_epoch import LeaderAndEpoch, OffsetAndEpoch
 from barnabas.broker.raft.raft_client import Batch, Listener, SnapshotWriter
+from barnabas.errors import InvalidUpdateVersionError
 from barnabas.protocol.message import Message
 
 
@@ -20,6 +21,9 @@ class MemoryQuorum:
         self.committed = 0
         self.leader: int | None = None
         self.epoch = 0
+        self.kraft_version = 1
+        #: A level that the quorum does not take.
+        self.refused_level: int | None = None
         self.nodes = {node_id: MemoryRaftClient(self, node_id) for node_id in node_ids}
 
     @property
@@ -111,6 +115,15 @@ class MemoryRaftClient:
     def schedule_prepared_append(self) -> None:
         self._quorum.log += self._prepared
         self._prepared = []
+
+    def upgrade_kraft_version(self, epoch: int, level: int, *, validate_only: bool) -> None:
+        if self._quorum.leader != self.node_id or self._quorum.epoch != epoch:
+            raise NotLeaderError(f"node {self.node_id} does not lead in epoch {epoch}")
+        if self._quorum.refused_level == level:
+            raise InvalidUpdateVersionError(f"kraft.version cannot be {level}")
+        if not validate_only:
+            self._quorum.kraft_version = level
+            self._quorum.log.append(Batch(self._quorum.end, self._quorum.end + 1, epoch, 0, ()))
 
     def schedule_append(self, epoch: int, records: Sequence[ApiMessageAndVersion]) -> int:
         last = self.prepare_append(epoch, records)

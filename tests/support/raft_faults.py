@@ -152,9 +152,9 @@ def _win_without_a_majority(patch: pytest.MonkeyPatch) -> None:
 def _change_two_voters_at_once(patch: pytest.MonkeyPatch) -> None:
     check = VoterChanges._check
 
-    def unchecked(self: VoterChanges, *arguments: object) -> tuple[int, str]:
+    def unchecked(self: VoterChanges, *arguments: object, **keywords: object) -> tuple[int, str]:
         self._pending = None
-        error, text = check(self, *arguments)  # type: ignore[arg-type]
+        error, text = check(self, *arguments, **keywords)  # type: ignore[arg-type]
         return (0, "") if text.startswith("the change of the voters before") else (error, text)
 
     patch.setattr(VoterChanges, "_check", unchecked)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING
 
+from barnabas.errors import InvalidUpdateVersionError
 from tests.support.raft_cluster import BrokenPromiseError, RaftCluster, StateMachine
 
 if TYPE_CHECKING:
@@ -20,16 +22,16 @@ class History:
     def __init__(self, seed: int, *, seconds: float = 40.0, on_files: bool = False) -> None:
         self.random = Random(seed)
         self._seconds = seconds
-        self.has_directories = self.random.random() < 0.6
+        has_directories = self.random.random() < 0.6
         voters = self.random.choice([3, 3, 3, 5])
         self._bootstrap = voters
-        extra = 2 if self.has_directories else 1
+        extra = 2 if has_directories else 1
         self.cluster = RaftCluster(
             seed,
             voters=voters,
             nodes=voters + extra,
-            directories=self.has_directories,
-            auto_join=self.has_directories and self.random.random() < 0.2,
+            directories=has_directories,
+            auto_join=has_directories and self.random.random() < 0.2,
             on_files=on_files,
         )
         cluster = self.cluster
@@ -53,7 +55,7 @@ class History:
             self._write()
         elif draw < 0.66:
             self.cluster.snapshot(self.random.choice(self.cluster.members), delete=self.random.random() < 0.7)
-        elif draw < 0.70 and self.has_directories:
+        elif draw < 0.70:
             self._change_voters()
         elif draw < 0.72:
             leader = self.cluster.leader
@@ -75,6 +77,12 @@ class History:
     def _change_voters(self) -> None:
         leader = self.cluster.leader
         if leader is None or leader.client is None:
+            return
+        if not leader.client.replica.partition_state.is_reconfig_supported:
+            if leader.leader_state is not None:
+                with suppress(InvalidUpdateVersionError):  # a voter has not told its directory
+                    leader.client.upgrade_kraft_version(leader.leader_state.epoch, 1, validate_only=False)
+                    leader.turn()
             return
         voters = leader.client.replica.partition_state.last_voter_set
         node_id = self.random.randrange(len(self.cluster.members))

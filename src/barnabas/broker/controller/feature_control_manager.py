@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas import errors
 from barnabas.broker.controller.controller_result import ControllerResult, Records
@@ -37,6 +37,20 @@ class Quorum(NamedTuple):
     voters: Sequence[int] = ()
 
 
+class UpgradeKRaftVersion(Protocol):
+    """Has the quorum write the records of a `kraft.version` (`RaftClient.upgrade_kraft_version`)."""
+
+    def __call__(self, level: int, *, validate_only: bool) -> None:
+        """Have the level written. Raises `InvalidUpdateVersionError` for one that cannot be."""
+
+
+class KRaftVersion(NamedTuple):
+    """The level that the quorum itself keeps, and what asks it for another."""
+
+    level: int
+    upgrade: UpgradeKRaftVersion
+
+
 class FeatureControlManager:
     """Plans other levels: all of a request or none."""
 
@@ -51,21 +65,22 @@ class FeatureControlManager:
         return self._state.image.features
 
     def update_features(
-        self, updates: Collection[FeatureUpdate], kraft_version: int, *, validate_only: bool
+        self, updates: Collection[FeatureUpdate], kraft_version: KRaftVersion, *, validate_only: bool
     ) -> ControllerResult[None]:
-        """Finalize levels; `kraft_version` is the level that the quorum itself keeps.
+        """Finalize levels; the quorum writes its own, ahead of the records that are returned.
 
         Raises `InvalidUpdateVersionError` for the first level that cannot be.
         """
         proposed = {**self.finalized, **{update.name: update.level for update in updates}}
         records: Records = []
         for update in updates:
-            current = kraft_version if update.name == KRAFT_VERSION else self.finalized.get(update.name, 0)
+            current = kraft_version.level if update.name == KRAFT_VERSION else self.finalized.get(update.name, 0)
             problem = self._problem(update, current) or _unmet_dependency(update, proposed)
             if problem is not None:
                 raise _refused(update, problem)
             if update.name == KRAFT_VERSION:
                 if update.kind == UpgradeType.UPGRADE:
+                    kraft_version.upgrade(update.level, validate_only=True)
                     # So that there is an offset to wait for.
                     records.append(ApiMessageAndVersion(NoOpRecord()))
             else:
@@ -77,6 +92,9 @@ class FeatureControlManager:
             return ControllerResult((), None, True)
         if any(update.name == ELIGIBLE_LEADER_REPLICAS_VERSION and update.level > 0 for update in updates):
             records = [*self._configs.elr_safety_records(), *records]
+        for update in updates:
+            if update.name == KRAFT_VERSION and update.kind == UpgradeType.UPGRADE:
+                kraft_version.upgrade(update.level, validate_only=False)
         return ControllerResult(records, None, True)
 
     def _problem(self, update: FeatureUpdate, current: int) -> str | None:
@@ -97,8 +115,6 @@ class FeatureControlManager:
             return "Can't downgrade to a newer version."
         if name == KRAFT_VERSION and level < current:
             return "Can't downgrade the version of this feature."
-        if name == KRAFT_VERSION and level > current:
-            return "This controller cannot raise it yet: format new directories with it."
         return None
 
     def _unsupported(self, name: str, level: int) -> Iterator[str]:

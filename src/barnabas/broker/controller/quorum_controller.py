@@ -12,6 +12,7 @@ from barnabas.broker.controller.controller_managers import ControllerManagers
 from barnabas.broker.controller.controller_result import ControllerResult
 from barnabas.broker.controller.controller_state import ControllerState, Replayed, replayed
 from barnabas.broker.controller.deferred import Deferred, DeferredQueue
+from barnabas.broker.controller.feature_control_manager import KRaftVersion
 from barnabas.broker.controller.periodic_tasks import PeriodicTask, PeriodicTasks
 from barnabas.broker.controller.replication_control_manager import BrokerHeartbeatReply
 from barnabas.broker.metadata.metadata_records import ApiMessageAndVersion
@@ -194,8 +195,15 @@ class QuorumController:
 
     def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool) -> Deferred[None]:
         """Finalize other levels of features, all or none."""
-        features = self.managers.features
-        return self.write(lambda: features.update_features(updates, self._kraft_version(), validate_only=validate_only))
+        features, kraft_version = (
+            self.managers.features,
+            KRaftVersion(self._kraft_version(), self._upgrade_kraft_version),
+        )
+        return self.write(lambda: features.update_features(updates, kraft_version, validate_only=validate_only))
+
+    def _upgrade_kraft_version(self, level: int, *, validate_only: bool) -> None:
+        assert self._claim_epoch is not None, "operations run on an active controller only"
+        self._raft.upgrade_kraft_version(self._claim_epoch, level, validate_only=validate_only)
 
     def _fail(self, deferred: Deferred[T], problem: Exception) -> None:
         """Give up the leadership: what is in memory may not be trusted any more, the log may."""

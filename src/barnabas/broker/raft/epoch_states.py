@@ -200,6 +200,7 @@ class FollowerState:
         "fetch_deadline",
         "fetching_snapshot",
         "has_fetched",
+        "has_updated_leader",
         "high_watermark",
         "leader_endpoints",
         "leader_id",
@@ -228,6 +229,8 @@ class FollowerState:
         self.fetch_deadline, self.update_voter_deadline = deadlines
         #: Whether this leader has answered a fetch: then it lives, and no other is wanted.
         self.has_fetched = False
+        #: Whether this leader knows this voter's endpoints and directory, or has no use for them.
+        self.has_updated_leader = False
         #: How many connections to this leader were lost or refused since it answered last.
         self.lost_connections = 0
         self.fetching_snapshot: RawSnapshotWriter | None = None

@@ -21,6 +21,7 @@ from barnabas.broker.raft.epoch_states import (
 from barnabas.broker.raft.errors import NotLeaderError
 from barnabas.broker.raft.fetch_server import FetchServer
 from barnabas.broker.raft.follower_fetcher import LogFetcher
+from barnabas.broker.raft.kraft_version_upgrade import upgrade_kraft_version
 from barnabas.broker.raft.leader_state import LeaderState
 from barnabas.broker.raft.listener_context import ListenerContext
 from barnabas.broker.raft.replica import Replica
@@ -34,6 +35,7 @@ from barnabas.protocol.messages.api_versions_response import ApiVersionsResponse
 from barnabas.protocol.messages.describe_quorum_request import DescribeQuorumRequest
 from barnabas.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from barnabas.protocol.messages.update_raft_voter_request import UpdateRaftVoterRequest
+from barnabas.protocol.messages.update_raft_voter_response import UpdateRaftVoterResponse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,6 +128,13 @@ class KafkaRaftClient:
     def prepare_values(self, epoch: int, values: Sequence[bytes]) -> int:
         """Do as `prepare_append` with records that are encoded already."""
         return self._leader().accumulator.append(epoch, values, self._now)
+
+    def upgrade_kraft_version(self, epoch: int, level: int, *, validate_only: bool) -> None:
+        """See `RaftClient`."""
+        state, partition = self._leader(), self.replica.partition_state
+        if state.epoch != epoch:
+            raise NotLeaderError(f"node {self.node_id} leads in epoch {state.epoch}, not in {epoch}")
+        upgrade_kraft_version(state, partition, level, self._now, validate_only=validate_only)
 
     def schedule_prepared_append(self) -> None:
         """See `RaftClient`."""
@@ -242,8 +251,10 @@ class KafkaRaftClient:
                 return self._voting.handle_end_quorum_epoch_response(message, source, now.now)
             case ApiVersionsResponse():
                 return self._changes.handle_api_versions_response(message, source, now.now)
+            case UpdateRaftVoterResponse():
+                return self._changes.handle_update_response(message)
             case _:
-                # Of AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter: asked again in a while if it was refused.
+                # Of AddRaftVoter, RemoveRaftVoter: asked again in a while if it was refused.
                 return True
 
     def _settle(self, now: Instant) -> None:
@@ -366,13 +377,27 @@ class KafkaRaftClient:
         if self._shutdown_at is None and now >= state.fetch_deadline:
             self.replica.to_prospective(now)
             return now
-        request = self._fetcher.request
-        if now >= state.update_voter_deadline:
+        is_due = now >= state.update_voter_deadline
+        wants_update = is_due and self._leader_needs_update(state)
+        if is_due and (not wants_update or self._may_ask(state, now)):
             state.update_voter_deadline = now + self._config.update_voter_period
-            partition = self.replica.partition_state
-            if partition.is_reconfig_supported and partition.last_voter_set.needs_update(self._config.local_node):
-                request = cast("type[Message]", lambda: messages.make_update_voter_request(self._config, state.epoch))  # type: ignore[assignment]
-        return min(self._ask_leader(state, request, now), state.fetch_deadline, state.update_voter_deadline)
+        request = self._fetcher.request
+        if wants_update:
+            request = cast("type[Message]", lambda: messages.make_update_voter_request(self._config, state.epoch))  # type: ignore[assignment]
+        wake = min(self._ask_leader(state, request, now), state.fetch_deadline)
+        # A fetch that waits at the leader has to end before it can be told.
+        return wake if now >= state.update_voter_deadline else min(wake, state.update_voter_deadline)
+
+    def _leader_needs_update(self, state: FollowerState) -> bool:
+        """Whether the voters' record has something else of this node, or there is none and the leader was not told."""
+        partition = self.replica.partition_state
+        if partition.is_reconfig_supported:
+            return partition.last_voter_set.needs_update(self._config.local_node)
+        return not state.has_updated_leader
+
+    def _may_ask(self, state: FollowerState, now: float) -> bool:
+        leader = self.replica.leader_node(state)
+        return leader is not None and self.replica.connections.is_ready(leader.id, now)
 
     def _ask_leader(self, state: FollowerState, request: object, now: float) -> float:
         leader = self.replica.leader_node(state)

@@ -77,6 +77,7 @@ class LeaderState:
         "observers",
         "voted_key",
         "voters",
+        "voters_in_memory",
     )
 
     name = "Leader"
@@ -103,6 +104,8 @@ class LeaderState:
         }
         self.observers: dict[ReplicaKey, ReplicaState] = {}
         self.granting_voters = granting_voters
+        #: At `kraft.version` 0, what the voters have said of themselves: no record of that level can hold it.
+        self.voters_in_memory: VoterSet | None = None
         self.high_watermark: int | None = None
         self.is_resign_requested = False
         self._fetched_voters: set[int] = set()

@@ -181,8 +181,13 @@ class QuorumState:
             endpoints,
             voted_key=voted_key,
             high_watermark=high_watermark,
-            deadlines=(now + self.config.fetch_timeout, now + self.config.update_voter_period),
+            deadlines=(now + self.config.fetch_timeout, now + self._first_update_after()),
         )
+
+    def _first_update_after(self) -> float:
+        """Return after how long a follower tells its leader what it is: soon where no record says that."""
+        period = self.config.update_voter_period
+        return period if self.partition_state.is_reconfig_supported or not self.is_voter else period / 4
 
     def to_prospective(self, now: float) -> None:
         """Ask for pre-votes; the epoch stays."""
@@ -232,6 +237,9 @@ class QuorumState:
             fetch_timeout=self.config.fetch_timeout,
             now=now,
         )
+        if not self.partition_state.is_reconfig_supported:
+            voters = self.partition_state.last_voter_set
+            state.voters_in_memory = voters.update_regardless_of_directory(self.config.local_node)
         self._durably(state)
         return state
 

@@ -140,6 +140,13 @@ class RaftClient(Protocol):
         Raises `ValueError` for an epoch that is still to come, or that another node leads.
         """
 
+    def upgrade_kraft_version(self, epoch: int, level: int, *, validate_only: bool) -> None:
+        """Have the quorum's records of another `kraft.version` written, ahead of what is appended next.
+
+        Raises `InvalidUpdateVersionError` for a level that cannot be now, and `NotLeaderError` when this node does not
+        lead in `epoch`. With `validate_only` nothing is written.
+        """
+
     def create_snapshot(self, snapshot_id: OffsetAndEpoch, last_contained_log_timestamp: int) -> SnapshotWriter | None:
         """Begin a snapshot of all before an offset that is committed; None if there is one already.
 

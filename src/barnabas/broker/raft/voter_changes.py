@@ -7,6 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.raft.epoch_states import FollowerState
 from barnabas.broker.raft.leader_state import LeaderState
 from barnabas.broker.raft.replica import INCONSISTENT_CLUSTER_ID, INVALID_REQUEST, NONE
 from barnabas.broker.raft.replica_key import ReplicaKey
@@ -114,23 +115,47 @@ class VoterChanges:
         endpoints: Endpoints = tuple(sorted(Endpoint(one.name, one.host, one.port) for one in request.listeners))
         feature = request.k_raft_version_feature
         node = VoterNode(key, endpoints, feature.min_supported_version, feature.max_supported_version)
-        error, _ = self._check(request.cluster_id, key, request.current_leader_epoch, now)
+        error, _ = self._check(request.cluster_id, key, request.current_leader_epoch, now, is_update=True)
         supports = node.min_version <= replica.partition_state.kraft_version <= node.max_version
         if not error and (not supports or endpoint_of(endpoints, replica.config.listener_name) is None):
             error = INVALID_REQUEST
         if not error:
-            voters = replica.partition_state.last_voter_set.update(node)
-            if voters is None:
-                error = VOTER_NOT_FOUND
-            else:
-                self._write(voters, now)
+            error = self._update(node, now)
         leader = replica.leadership(listener)
         current = CurrentLeader(leader.leader_id, leader.epoch)
         if leader.endpoint is not None:
             current.host, current.port = leader.endpoint.host, leader.endpoint.port
         replica.respond(request_id, UpdateRaftVoterResponse(error_code=error, current_leader=current))
 
-    def _check(self, cluster_id: str | None, key: ReplicaKey, epoch: int, now: float) -> tuple[int, str]:
+    def _update(self, node: VoterNode, now: float) -> int:
+        """Write what a voter says of itself, or keep it in memory where no record can hold it; the error."""
+        replica = self._replica
+        state = replica.quorum.state
+        assert isinstance(state, LeaderState)
+        if replica.partition_state.is_reconfig_supported:
+            voters = replica.partition_state.last_voter_set.update(node)
+            if voters is not None:
+                self._write(voters, now)
+            return VOTER_NOT_FOUND if voters is None else NONE
+        if state.voters_in_memory is None:
+            return REQUEST_TIMED_OUT  # the records of level 1 are on their way
+        voters = state.voters_in_memory.update_regardless_of_directory(node)
+        if voters is None:
+            return VOTER_NOT_FOUND
+        state.voters_in_memory = voters
+        return NONE
+
+    def handle_update_response(self, response: UpdateRaftVoterResponse) -> bool:
+        """Take note that the leader knows this voter; whether the request was of use. Others are asked again."""
+        state = self._replica.quorum.state
+        if isinstance(state, FollowerState) and response.error_code in (NONE, UNSUPPORTED_VERSION):
+            # Releases before 4.1 keep nothing at level 0.
+            state.has_updated_leader = True
+        return True
+
+    def _check(
+        self, cluster_id: str | None, key: ReplicaKey, epoch: int, now: float, *, is_update: bool = False
+    ) -> tuple[int, str]:
         """Return why a change cannot begin: error and text."""
         replica = self._replica
         if not replica.has_cluster_id(cluster_id):
@@ -148,6 +173,8 @@ class VoterChanges:
         if state.high_watermark is None:
             return REQUEST_TIMED_OUT, "this leader does not know yet what is committed"
         if not replica.partition_state.is_reconfig_supported:
+            if is_update:
+                return NONE, ""
             return UNSUPPORTED_VERSION, "voters can change from kraft.version 1 on; the cluster has 0"
         if entry is None or entry.offset >= state.high_watermark:
             return REQUEST_TIMED_OUT, "the change of the voters before this is not committed yet"

@@ -152,6 +152,16 @@ class VoterSet:
             return None
         return VoterSet([node, *(other for other in self if other.key.id != node.key.id)])
 
+    def update_regardless_of_directory(self, node: VoterNode) -> VoterSet | None:
+        """Put what a voter says of itself, its directory with it; None for an id that does not vote."""
+        if node.key.id not in self._nodes:
+            return None
+        return VoterSet([node, *(other for other in self if other.key.id != node.key.id)])
+
+    def supports(self, kraft_version: int) -> bool:
+        """Say whether all voters support a level of `kraft.version`."""
+        return all(node.min_version <= kraft_version <= node.max_version for node in self)
+
     def has_overlapping_majority(self, other: VoterSet) -> bool:
         """Say whether every majority of the one meets every majority of the other: at most one voter differs."""
         return len(self.keys - other.keys) <= 1 and len(other.keys - self.keys) <= 1

@@ -27,6 +27,7 @@ from barnabas.protocol.messages.create_delegation_token_request import CreateDel
 from barnabas.protocol.messages.create_partitions_request import CreatePartitionsAssignment, CreatePartitionsTopic
 from barnabas.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
+from barnabas.protocol.messages.no_op_record import NoOpRecord
 from barnabas.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
 from tests.support.controllers import LEVELS, WITH_ELR, Controllers
 
@@ -298,8 +299,7 @@ def test_cordoned_directories_are_changed_by_their_broker() -> None:
 
 
 def update(controllers: Controllers, *updates: FeatureUpdate) -> None:
-    features = controllers.active.managers.features
-    controllers.done(lambda: features.update_features(updates, 1, validate_only=False))
+    controllers.given(controllers.active.update_features(updates, validate_only=False))
 
 
 @pytest.mark.parametrize(
@@ -329,6 +329,38 @@ def test_levels_go_up_and_down_where_nothing_is_lost() -> None:
     update(controllers, FeatureUpdate("metadata.version", 29, 1), FeatureUpdate("group.version", 0, 2))
     update(controllers, FeatureUpdate("metadata.version", 24, 2))
     assert controllers.active.state.image.features == {"metadata.version": 24, "transaction.version": 2}
+
+
+def test_the_quorum_writes_its_level_ahead_of_the_record_that_is_waited_for() -> None:
+    controllers = ready()
+    controllers.quorum.kraft_version = 0
+    end = controllers.quorum.end
+    update(controllers, FeatureUpdate("kraft.version", 1, 1))
+    assert controllers.quorum.kraft_version == 1
+    assert [(batch.base_offset - end, len(batch.values)) for batch in controllers.quorum.log[-2:]] == [(0, 0), (2, 1)]
+    assert isinstance(controllers.quorum.records()[-1], NoOpRecord)
+
+
+@pytest.mark.parametrize("wrong", [FeatureUpdate("group.version", 7, 1), FeatureUpdate("kraft.version", 1, 1)])
+def test_the_quorum_keeps_its_level_where_one_of_several_levels_cannot_be(wrong: FeatureUpdate) -> None:
+    controllers = ready()
+    controllers.quorum.kraft_version = 0
+    if wrong.name == "kraft.version":
+        controllers.quorum.refused_level = 1
+    end = controllers.quorum.end
+    with pytest.raises(errors.InvalidUpdateVersionError):
+        update(controllers, FeatureUpdate("kraft.version", 1, 1), wrong)
+    assert controllers.quorum.kraft_version == 0
+    assert controllers.quorum.end == end
+
+
+def test_validating_another_level_of_the_quorum_writes_nothing() -> None:
+    controllers = ready()
+    controllers.quorum.kraft_version = 0
+    end = controllers.quorum.end
+    change = FeatureUpdate("kraft.version", 1, 1)
+    controllers.given(controllers.active.update_features([change], validate_only=True))
+    assert controllers.quorum.end == end
 
 
 def test_elr_needs_a_metadata_version_that_has_it() -> None:
