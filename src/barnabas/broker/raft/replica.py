@@ -230,13 +230,12 @@ class Replica:
     def _start_of_epoch(self, state: LeaderState) -> list[Message]:
         """Return the records that begin an epoch; nothing earlier is committed without one of them."""
         kraft_version = self.partition_state.kraft_version
-        version = 1 if kraft_version else 0
+        # Without directories whatever the level: Apache Kafka 4.3 reads no other version, and nothing asks for them.
         messages: list[Message] = [
             LeaderChangeMessage(
-                version=version,
                 leader_id=state.leader_id,
-                voters=[ChangedVoter(*voter.key) for voter in state.voters.values()],
-                granting_voters=[ChangedVoter(*key) for key in state.granting_voters],
+                voters=[ChangedVoter(voter) for voter in state.voters],
+                granting_voters=[ChangedVoter(key.id) for key in state.granting_voters],
             )
         ]
         entry = self.partition_state.last_voter_set_entry

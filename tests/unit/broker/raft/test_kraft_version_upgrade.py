@@ -11,6 +11,7 @@ from barnabas.broker.raft.control_records import read_control_records
 from barnabas.broker.raft.errors import NotLeaderError
 from barnabas.errors import InvalidRequestError, InvalidUpdateVersionError, UnsupportedVersionError, VoterNotFoundError
 from barnabas.protocol.messages.k_raft_version_record import KRaftVersionRecord
+from barnabas.protocol.messages.leader_change_message import LeaderChangeMessage
 from barnabas.protocol.messages.update_raft_voter_request import (
     KRaftVersionFeature,
     Listener,
@@ -235,3 +236,12 @@ def test_a_request_without_the_listener_of_the_quorum_is_refused() -> None:
     cluster.run(_TOLD)
     other = next(member.id for member in cluster.members if member is not leader)
     assert _tell(cluster, other, listener="OTHER") == InvalidRequestError.code
+
+
+def test_leader_changes_are_written_as_apache_kafka_reads_them() -> None:
+    """Controllers of release 4.3 decode the message in version 0 whatever it says, and end at a longer one."""
+    _, leader = _quorum(directories=True)
+    found = [record.message for record in read_control_records(leader.log.read(0, 1 << 20))]
+    changes = [message for message in found if isinstance(message, LeaderChangeMessage)]
+    assert changes
+    assert all(message.version == 0 for message in changes)
