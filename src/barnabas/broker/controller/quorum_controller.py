@@ -320,8 +320,10 @@ class QuorumController:
                 f"{self._claim_epoch}"
             )
         last, epoch = reader.snapshot_id.offset - 1, reader.snapshot_id.epoch
-        messages = [message for batch in reader.batches() for message in batch.records()]
-        loaded = replayed(Replayed(), messages, last - len(messages) + 1, epoch)
+        loaded = replayed(Replayed(), (), last + 1, epoch)
+        for batch in reader.batches():
+            messages = list(batch.records())
+            loaded = replayed(loaded, messages, last - len(messages) + 1, epoch)
         self._committed = loaded._replace(registration_offsets=dict.fromkeys(loaded.image.brokers, last))
         self.state.restart(self._committed, is_active=False)
         timestamp = reader.last_contained_log_timestamp

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.raft.control_records import read_control_records
 from barnabas.broker.raft.log_history import Entry, LogHistory
+from barnabas.broker.raft.snapshot_batches import snapshot_batches
 from barnabas.broker.raft.voter_set import VoterSet
 from barnabas.errors import IllegalStateError
 from barnabas.protocol.messages.k_raft_version_record import KRaftVersionRecord
@@ -67,8 +68,8 @@ class PartitionState:
         if snapshot is not None and (self._next_offset < 0 or self._next_offset < log.start_offset):
             self._voters.clear()
             self._kraft_versions.clear()
-            size = log.snapshot_size(snapshot) or 0
-            self._read(log.read_snapshot(snapshot, 0, size), snapshot.offset - 1)
+            for data in snapshot_batches(log, snapshot):
+                self._read(data, snapshot.offset - 1)
             self._next_offset = snapshot.offset
         self._next_offset = max(self._next_offset, log.start_offset)
         while self._next_offset < log.end_offset:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.broker.metadata.metadata_records import encode_record
-from barnabas.broker.raft.control_records import build_control_batch, build_data_batch
+from barnabas.broker.raft.control_records import build_control_batch, build_data_batch, read_control_records
 from barnabas.broker.raft.raft_client import Batch
+from barnabas.broker.raft.snapshot_batches import snapshot_batches
 from barnabas.errors import CorruptRecordError
 from barnabas.protocol.messages.k_raft_version_record import KRaftVersionRecord
 from barnabas.protocol.messages.snapshot_footer_record import SnapshotFooterRecord
@@ -112,23 +113,16 @@ class RecordsSnapshotReader:
     @property
     def last_contained_log_timestamp(self) -> int:
         """See `SnapshotReader`."""
-        from barnabas.broker.raft.control_records import read_control_records
-
-        for _, message in read_control_records(self._bytes()):
-            if isinstance(message, SnapshotHeaderRecord):
-                return message.last_contained_log_timestamp
+        for data in snapshot_batches(self._log, self._snapshot_id):
+            for _, message in read_control_records(data):
+                if isinstance(message, SnapshotHeaderRecord):
+                    return message.last_contained_log_timestamp
         raise CorruptRecordError(f"the snapshot {self._snapshot_id} has no header")
 
     def batches(self) -> Iterator[Batch]:
         """See `SnapshotReader`."""
-        data = self._bytes()
-        yield from (batch for batch in batches_of(data) if batch.values)
-
-    def _bytes(self) -> bytes:
-        size = self._log.snapshot_size(self._snapshot_id)
-        if size is None:
-            raise CorruptRecordError(f"the snapshot {self._snapshot_id} is not there any more")
-        return self._log.read_snapshot(self._snapshot_id, 0, size)
+        for data in snapshot_batches(self._log, self._snapshot_id):
+            yield from (batch for batch in batches_of(data) if batch.values)
 
 
 def batches_of(data: Buffer) -> list[Batch]:
