@@ -159,7 +159,7 @@ class ReplicaManager:
         """Lead, follow, stop and delete as the controller says; what could not be carried out for its log's sake.
 
         `changed` has the topic's id and the partition as it is now. A replica that is no longer assigned is deleted.
-        A partition whose log is not open yet has LogBusyError until `assigned_logs.on_ready` is called.
+        A partition whose log is not open yet has LogBusyError until `assigned_logs.on_ready` is called with it.
         """
         cluster = self._cluster
         assert cluster is not None, "a broker joins a cluster first"
@@ -167,12 +167,13 @@ class ReplicaManager:
         for name in deleted:
             self._stop_replica(cluster, name)
         waiting = self._waiting_for_logs(cluster, changed)
+        busy = LogBusyError("the log is being opened, or truncated")
         for name, (topic_id, registration) in changed.items():
             if cluster.me not in registration.replicas:
                 self._stop_replica(cluster, name)
                 continue
             if name in waiting:
-                failed[name] = LogBusyError(f"the log of {name} is being opened, or truncated")
+                failed[name] = busy
                 continue
             try:
                 self._take_role(cluster, self._replica(name, topic_id), name, registration, now_ms)

@@ -17,6 +17,7 @@ import pytest
 from barnabas import errors
 from barnabas.broker.log.assigned_logs import AT_ONCE
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
+from barnabas.broker.replica_manager import ReplicaManager
 from barnabas.protocol.message import Message
 from barnabas.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
 from barnabas.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
@@ -317,6 +318,24 @@ def test_a_member_makes_the_logs_that_are_assigned_to_it_beside_the_loop(disk: O
     assert sorted(opened) == list(range(partitions))
     assert (opened[0].is_leader, opened[1].is_leader) == (True, False)
     assert not set(disk.on_loop) - QUICK
+
+
+def test_a_role_is_tried_again_when_its_log_is_ready_and_not_with_that_of_every_other(
+    disk: OneDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[int] = []
+    apply_delta = ReplicaManager.apply_delta
+
+    def counted(self: ReplicaManager, changed: Any, *others: Any) -> Any:
+        tried.append(len(changed))
+        return apply_delta(self, changed, *others)
+
+    monkeypatch.setattr(ReplicaManager, "apply_delta", counted)
+    partitions = 6 * AT_ONCE
+    found = member(disk, partitions)
+    work_off(found, disk)
+    assert len(found.state.replica_manager.partitions()) == partitions
+    assert sum(tried) <= 2 * partitions, "each once before its log is there, and once after"
 
 
 def test_a_member_opens_the_logs_that_it_has_without_holding_the_loop(disk: OneDisk) -> None:

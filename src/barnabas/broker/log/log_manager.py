@@ -13,6 +13,7 @@ from barnabas.broker.log.deleted_logs import DeletedLogs
 from barnabas.broker.log.filesystem import FileSystem
 from barnabas.broker.log.lazy_logger import lazy_logger
 from barnabas.broker.log.log_cleaner import LogCleaner
+from barnabas.broker.log.log_closing import close_logs
 from barnabas.broker.log.log_creation import LogCreation
 from barnabas.broker.log.log_directory import Identify, LogDirectory
 from barnabas.broker.log.log_file_utils import LOG_FILE_SUFFIX
@@ -505,13 +506,9 @@ class LogManager:
             self.cleaner.close()
         except OSError as error:
             _logger().error("what a cleaning has left half made was not removed: %s", error)
-        for topic_partition, log in self.logs.items():
-            try:
-                log.flush()
-                log.close()
-            except KafkaStorageError as error:
-                failed = True
-                _logger().error("%s was not closed: %s", topic_partition, error)
+        for log, problem in close_logs(list(self.logs.values()), self.storage):
+            failed = True
+            _logger().error("%s was not closed: %s", log.topic_partition, problem)
         try:
             self._write_checkpoints(sync=True)
             if not failed:

@@ -44,11 +44,13 @@ class ImagePublisher:
         self._store = store
         self._replicas = replica_manager
         self._retry_at = inf
+        #: Partitions whose log can be opened now.
+        self._ready: set[TopicPartition] = set()
         self._was_whole = False
         self.image = MetadataImage()
         self.failed: dict[TopicPartition, KafkaError] = {}
         self.on_published: list[Callable[[MetadataImage, MetadataImage], None]] = []
-        replica_manager.assigned_logs.on_ready = self._try_again_soon
+        replica_manager.assigned_logs.on_ready = self._logs_are_ready
 
     @property
     def is_recovering(self) -> bool:
@@ -74,20 +76,25 @@ class ImagePublisher:
 
     def _take_roles(self, changed: Assigned, now: Instant) -> None:
         self.failed.update(self._replicas.apply_delta(changed, (), now.now_ms))
-        self._retry_at = now.now + _RETRY_AFTER if self.failed else inf
+        self._retry_at = min(self._retry_at, now.now + _RETRY_AFTER) if self.failed else inf
         self._was_whole |= bool(self.image.topics) and not self.failed
 
-    def _try_again_soon(self) -> None:
-        if self.failed:
-            self._retry_at = -inf
+    def _logs_are_ready(self, names: Collection[TopicPartition]) -> None:
+        self._ready |= self.failed.keys() & names
 
     def next_deadline(self) -> float:
         """When roles that could not be taken are tried again."""
-        return self._retry_at
+        return -inf if self._ready else self._retry_at
 
     def tick(self, instant: Instant) -> None:
-        """Try again what has failed, with what holds now."""
-        names, self.failed = self.failed, {}
+        """Try again what has failed, with what holds now: those whose logs are ready, and now and then all others."""
+        names, self._ready = self._ready & self.failed.keys(), set[TopicPartition]()
+        if instant.now >= self._retry_at:
+            self._retry_at = inf
+            preparing = self._replicas.assigned_logs.is_preparing
+            names |= {name for name in self.failed if not preparing(name)}
+        for name in names:
+            del self.failed[name]
         again: Assigned = {}
         for name in names:
             topic = self.image.topic(name.topic)
