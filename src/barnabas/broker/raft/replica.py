@@ -230,7 +230,7 @@ class Replica:
     def _start_of_epoch(self, state: LeaderState) -> list[Message]:
         """Return the records that begin an epoch; nothing earlier is committed without one of them."""
         kraft_version = self.partition_state.kraft_version
-        # Without directories whatever the level: Apache Kafka 4.3 reads no other version, and nothing asks for them.
+        # Without directories at every level: Apache Kafka 4.3 reads no other version, and nothing asks for them.
         messages: list[Message] = [
             LeaderChangeMessage(
                 leader_id=state.leader_id,
