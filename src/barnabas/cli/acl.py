@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from barnabas.cli.arguments import add_command, add_connection
+from barnabas.cli.arguments import Subparsers, add_command, add_connection
 from barnabas.cli.connection import admin_client
 from barnabas.cli.output import note, print_rows
 from barnabas.errors import ConfigError
@@ -12,8 +12,10 @@ from barnabas.errors import ConfigError
 if TYPE_CHECKING:
     import argparse
     from argparse import Namespace
+    from collections.abc import Iterable
 
-    from barnabas.client.admin.acls import AclBinding
+    from barnabas.client.admin.acls import AclBinding, AclBindingFilter
+    from barnabas.protocol.kinds import AclOperation, ResourceType
 
 COLUMNS = ("resource", "name", "pattern", "principal", "host", "operation", "permission")
 #: Option → the kind of resource.
@@ -38,7 +40,7 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
     about = "list, add and remove ACLs; say who may do what"
     parts = add_command(subparsers, "acl", about, examples=_EXAMPLES).add_subparsers(metavar="ACTION", required=True)
@@ -65,7 +67,7 @@ def _add_resources(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prefixed", action="store_true", help="names are the beginnings of names")
 
 
-def _resources(args: Namespace) -> list[tuple[Any, str]]:
+def _resources(args: Namespace) -> list[tuple[ResourceType, str]]:
     from barnabas.protocol.kinds import ResourceType
 
     found = [
@@ -74,7 +76,7 @@ def _resources(args: Namespace) -> list[tuple[Any, str]]:
     return [*found, (ResourceType.CLUSTER, _CLUSTER)] if args.cluster else found
 
 
-def _operations(args: Namespace, *, is_needed: bool = False) -> list[Any]:
+def _operations(args: Namespace, *, is_needed: bool = False) -> list[AclOperation]:
     from barnabas.protocol.kinds import AclOperation
 
     if is_needed and not args.operation:
@@ -98,13 +100,13 @@ def _bindings(args: Namespace) -> list[AclBinding]:
     ]
 
 
-def _filters(args: Namespace) -> list[Any]:
+def _filters(args: Namespace) -> list[AclBindingFilter]:
     from barnabas.client.admin.acls import AclBindingFilter
     from barnabas.protocol.kinds import AclOperation, AclPermissionType, PatternType, ResourceType
 
     permission = AclPermissionType.DENY if args.deny else AclPermissionType.ANY
     pattern = PatternType.PREFIXED if args.prefixed else PatternType.ANY
-    resources: list[tuple[Any, str | None]] = [*_resources(args)] or [(ResourceType.ANY, None)]
+    resources: list[tuple[ResourceType, str | None]] = [*_resources(args)] or [(ResourceType.ANY, None)]
     return [
         AclBindingFilter(kind, name, args.principal, operation, permission, args.host, pattern)
         for kind, name in resources
@@ -173,7 +175,7 @@ def _test(args: Namespace) -> int:
     return 0 if all(row["allowed"] for row in rows) else 1
 
 
-def _print(args: Namespace, acls: Any) -> None:
+def _print(args: Namespace, acls: Iterable[AclBinding]) -> None:
     rows = [
         {
             "resource": acl.resource_type.name.lower(), "name": acl.resource_name,

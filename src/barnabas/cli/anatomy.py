@@ -7,9 +7,9 @@ import contextlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from barnabas.cli.arguments import add_command
+from barnabas.cli.arguments import Subparsers, add_command
 from barnabas.cli.console import check_installed
 from barnabas.errors import ConfigError
 
@@ -25,7 +25,7 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
     about = "watch what producer, consumers and broker do, step by step"
     parser = add_command(subparsers, "anatomy", about, examples=_EXAMPLES)

@@ -15,6 +15,10 @@ from barnabas.anatomy.recorder import Recorder
 from barnabas.anatomy.writer import RecordingWriter
 from barnabas.errors import KafkaError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 log = logging.getLogger("barnabas.anatomy")
 
 TOPIC, TABLE = "orders", "totals"
@@ -73,7 +77,7 @@ class Stage:
         self._broker.close()
         self._writer.close()
 
-    def _act(self, act: Any, name: str) -> None:
+    def _act(self, act: Callable[[str], None], name: str) -> None:
         try:
             act(name)
         except KafkaError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeAlias
 
 _HELP_COLUMN = 30
 #: The forms of what commands print; YAML needs the extra `console`.
@@ -67,6 +67,10 @@ class Parser(argparse.ArgumentParser):
         sys.exit(2)
 
 
+#: What `add_subparsers` returns: where commands, or the parts of one, are added.
+Subparsers: TypeAlias = "argparse._SubParsersAction[Parser]"
+
+
 def _innermost(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.ArgumentParser:
     """Return the parser of the part of the command that was reached."""
     for argument in arguments:
@@ -109,13 +113,10 @@ def join_negative_values(arguments: list[str]) -> list[str]:
     return joined
 
 
-def add_command(subparsers: Any, name: str, about: str, *, examples: str = "") -> Parser:
+def add_command(subparsers: Subparsers, name: str, about: str, *, examples: str = "") -> Parser:
     """Return a command, or one of its parts, with its help."""
     epilog = f"examples:\n{examples}" if examples else None
-    parser: Parser = subparsers.add_parser(
-        name, help=about, description=f"{about[0].upper()}{about[1:]}.", epilog=epilog
-    )
-    return parser
+    return subparsers.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.", epilog=epilog)
 
 
 def add_connection(parser: argparse.ArgumentParser, forms: tuple[str, ...] = FORMS) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from barnabas.cli.arguments import add_command, add_connection
+from barnabas.cli.arguments import Subparsers, add_command, add_connection
 from barnabas.cli.connection import admin_client
 from barnabas.cli.output import note, print_json, print_rows, print_table, printable
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from barnabas import AdminClient
+    from barnabas.client.admin.quorum import QuorumInfo
+    from barnabas.client.admin.topic_descriptions import TopicPartitionInfo
 
 _EXAMPLES = """\
   barnabas cluster                        brokers, controller, partitions that need attention
@@ -24,7 +26,7 @@ _EXAMPLES = """\
 _QUORUM = ("node", "role", "directory", "endOffset", "behind", "caughtUpMsAgo", "endpoints")
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
     about = "show brokers, controllers and partitions that need attention; change the quorum"
     parser = add_command(subparsers, "cluster", about, examples=_EXAMPLES)
@@ -106,10 +108,10 @@ def _overview(args: Namespace) -> int:
     return 0
 
 
-def _trouble(partitions: list[tuple[str, Any]], least: dict[str, int]) -> dict[str, list[str]]:
+def _trouble(partitions: list[tuple[str, TopicPartitionInfo]], least: dict[str, int]) -> dict[str, list[str]]:
     """Return what needs attention: partitions without a leader, with replicas that lag, that refuse acks=all."""
 
-    def is_below(name: str, partition: Any) -> bool:
+    def is_below(name: str, partition: TopicPartitionInfo) -> bool:
         return len(partition.in_sync_replicas) < min(least.get(name, 1), len(partition.replicas))
 
     return {
@@ -127,7 +129,7 @@ def _more(found: list[str]) -> str:
     return f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
 
 
-def _name(topic: str, partition: Any) -> str:
+def _name(topic: str, partition: TopicPartitionInfo) -> str:
     return f"{topic}:{partition.partition}"
 
 
@@ -182,7 +184,7 @@ def _quorum(args: Namespace) -> int:
     return 0
 
 
-def _end_of(found: Any) -> int:
+def _end_of(found: QuorumInfo) -> int:
     return max(one.log_end_offset for one in found.voters) if found.voters else 0
 
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
-from barnabas.cli.arguments import Parser, add_command
+from barnabas.cli.arguments import Parser, Subparsers, add_command
 from barnabas.errors import KafkaError
 
 #: What the script takes for "complete the names of files".
@@ -69,7 +69,7 @@ complete -c barnabas -f -a '(__barnabas_words)'
 }
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
     parser = add_command(
         subparsers,

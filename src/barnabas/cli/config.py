@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from barnabas.cli.arguments import add_command, add_connection
+from barnabas.cli.arguments import Subparsers, add_command, add_connection
 from barnabas.cli.connection import admin_client
 from barnabas.cli.named_values import named_values
 from barnabas.cli.output import note, print_rows
@@ -27,7 +27,7 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
     parser = add_command(
         subparsers, "config", "show and change settings: topics, brokers, groups, client metrics", examples=_EXAMPLES
@@ -50,7 +50,7 @@ def add_parser(subparsers: Any) -> None:
     unset.set_defaults(set=[], names=[])
 
 
-def _add_part(parts: Any, name: str, about: str) -> Any:
+def _add_part(parts: Subparsers, name: str, about: str) -> argparse.ArgumentParser:
     part = add_command(parts, name, about)
     part.add_argument("kind", choices=KINDS, metavar="KIND", help=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}")
     part.add_argument(

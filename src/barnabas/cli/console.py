@@ -7,9 +7,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from barnabas.cli.arguments import add_client_options, add_command
+from barnabas.cli.arguments import Subparsers, add_client_options, add_command
 from barnabas.cli.connection import API_TIMEOUT_MS, check_reachable, client_settings
 from barnabas.cli.output import note
 from barnabas.errors import ConfigError
@@ -29,7 +29,7 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
     parser = add_command(subparsers, "console", "serve a web page that shows a cluster", examples=_EXAMPLES)
     parser.add_argument(

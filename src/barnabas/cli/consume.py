@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli.arguments import add_command, add_connection, partition_numbers, positive
+from barnabas.cli.arguments import Subparsers, add_command, add_connection, partition_numbers, positive
 from barnabas.cli.record_format import ENCODINGS, FORMS
 from barnabas.client.position_syntax import BEGINNING, END, Position, parse_position
 from barnabas.clock import wall_clock_ms
@@ -28,7 +28,7 @@ unless a zone follows), -5m, -2h, -7d, @ and epoch milliseconds.
 """
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
     parser = add_command(subparsers, "consume", "print the records of topics", examples=_EXAMPLES)
     parser.add_argument("topics", metavar="TOPIC", nargs="+")

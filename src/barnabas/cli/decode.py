@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from argparse import Namespace, _SubParsersAction
     from typing import Any
 
+    from barnabas.protocol.message import Message
+
 _EXAMPLES = """
 examples:
   barnabas decode --api Fetch --version 17 --response 00000000...
@@ -76,13 +78,13 @@ def _hex(written: str) -> bytes:
         raise IllegalArgumentError(f"The bytes are not hexadecimal digits: {error}") from None
 
 
-def _bare(args: Namespace, data: bytes) -> Any:
+def _bare(args: Namespace, data: bytes) -> dict[str, Any]:
     from barnabas.protocol import json_view
 
     return json_view.from_message(_class(args).decode(data, args.version), args.version)
 
 
-def _framed(args: Namespace, data: bytes) -> Any:
+def _framed(args: Namespace, data: bytes) -> dict[str, Any]:
     from barnabas.protocol import framing, json_view
 
     reader = framing.FrameReader(len(data))
@@ -106,7 +108,7 @@ def _framed(args: Namespace, data: bytes) -> Any:
     return {"header": {"correlationId": correlation_id}, "message": json_view.from_message(message, args.version)}
 
 
-def _class(args: Namespace) -> Any:
+def _class(args: Namespace) -> type[Message]:
     from barnabas.protocol.api import message_class, request_class, response_class
 
     if args.message is not None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from barnabas.cli.arguments import add_command, add_connection
+from barnabas.cli.arguments import Subparsers, add_command, add_connection
 from barnabas.cli.connection import admin_client
 from barnabas.cli.named_values import named_values
 from barnabas.cli.output import note, print_rows
@@ -21,7 +21,7 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
     about = "list the cluster's features, and set their levels"
     parts = add_command(subparsers, "feature", about, examples=_EXAMPLES).add_subparsers(

@@ -9,10 +9,11 @@ from barnabas.errors import ConfigError, KafkaStorageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from typing import Any
 
     from barnabas.broker.config import BrokerConfig
+    from barnabas.broker.kraft.formatter import Format
     from barnabas.broker.raft.voter_set import VoterSet
+    from barnabas.cli.arguments import Subparsers
 
 _EPILOG = """\
 All nodes of a cluster are formatted with the same id. A quorum whose voters may change (KIP-853) begins with
@@ -22,7 +23,7 @@ What is formatted here Apache Kafka 4.3 can start on, and the reverse.
 """
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
     import argparse
 
@@ -86,7 +87,7 @@ def _directories(config: BrokerConfig) -> list[str]:
     return list(dict.fromkeys(os.path.abspath(path) for path in found))
 
 
-def _wanted(args: argparse.Namespace, config: BrokerConfig) -> Any:
+def _wanted(args: argparse.Namespace, config: BrokerConfig) -> Format:
     from barnabas.broker.controller.bootstrap_metadata import BootstrapMetadata
     from barnabas.broker.kraft import formatter
     from barnabas.broker.metadata.metadata_version import KRAFT_VERSION

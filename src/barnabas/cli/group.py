@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cli import group_offsets
-from barnabas.cli.arguments import add_command, add_connection
+from barnabas.cli.arguments import Subparsers, add_command, add_connection
 from barnabas.cli.connection import admin_client
 from barnabas.cli.output import print_json, print_rows, print_table, printable, report_failures
 
@@ -22,7 +22,7 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
     about = "list, describe and delete groups; move their offsets"
     parts = add_command(subparsers, "group", about, examples=_EXAMPLES).add_subparsers(metavar="ACTION", required=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.cli.arguments import add_command, add_connection, not_negative, partition_numbers
+from barnabas.cli.arguments import Subparsers, add_command, add_connection, not_negative, partition_numbers
 from barnabas.cli.connection import admin_client
 from barnabas.cli.output import note, print_rows, report_failures
 from barnabas.client.position_syntax import BEGINNING, END, OFFSET, TIME, Position, Range, parse_time
@@ -32,7 +32,7 @@ class Move(NamedTuple):
         return min(max(self.wanted, self.bounds.first), self.bounds.end)
 
 
-def add_parsers(parts: Any) -> None:
+def add_parsers(parts: Subparsers) -> None:
     """Describe the options of both."""
     offsets = add_command(parts, "offsets", "move a group's committed offsets, or forget them")
     actions = offsets.add_subparsers(metavar="ACTION", required=True)
@@ -51,7 +51,7 @@ def add_parsers(parts: Any) -> None:
     delete.set_defaults(action=_delete)
 
 
-def _add_scope(parser: Any) -> None:
+def _add_scope(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("group", metavar="GROUP")
     which = parser.add_argument_group("which partitions").add_mutually_exclusive_group(required=True)
     which.add_argument(

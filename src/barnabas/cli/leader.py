@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from barnabas.cli.arguments import add_command, add_connection
+from barnabas.cli.arguments import Subparsers, add_command, add_connection
 from barnabas.cli.connection import admin_client
 from barnabas.cli.output import error_line, print_rows
 
@@ -19,14 +19,14 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
     about = "elect leaders of partitions anew"
     parser = add_command(subparsers, "leader", about, examples=_EXAMPLES)
     add_elect(parser.add_subparsers(metavar="ACTION", required=True))
 
 
-def add_elect(parts: Any, command: str = "leader") -> None:
+def add_elect(parts: Subparsers, command: str = "leader") -> None:
     """Describe the options of `elect`, which stands among the parts of `topic` too."""
     about = "make the preferred replica of partitions their leader"
     elect = add_command(parts, "elect", about, examples=f"  barnabas {command} elect flights:0,2-4\n")

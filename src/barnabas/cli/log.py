@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli.arguments import add_command, add_output
+from barnabas.cli.arguments import Subparsers, add_command, add_output
 from barnabas.cli.output import error_line, note, print_json, print_table, printable, size_text
 from barnabas.errors import IllegalArgumentError, KafkaError
 
@@ -27,7 +27,7 @@ _FILES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 _NAMED_FILES = ("leader-epoch-checkpoint", "partition.metadata")
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
     parser = add_command(subparsers, "log", "read a partition's files, without a broker", examples=_EXAMPLES)
     parts = parser.add_subparsers(metavar="ACTION", required=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli.arguments import add_command, add_connection, not_negative
+from barnabas.cli.arguments import Subparsers, add_command, add_connection, not_negative
 from barnabas.cli.connection import admin_client
 from barnabas.cli.output import error_line, print_json, print_table, size_text
 from barnabas.errors import ConfigError
@@ -22,7 +22,7 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
     about = "show the brokers' log directories, their sizes and problems"
     parser = add_command(subparsers, "log-dir", about, examples=_EXAMPLES)

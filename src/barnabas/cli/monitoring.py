@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from barnabas.cli.arguments import add_command
+from barnabas.cli.arguments import Subparsers, add_command
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -18,7 +18,7 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
     about = "print a Grafana dashboard, or alert rules for Prometheus"
     parser = add_command(subparsers, "monitoring", about, examples=_EXAMPLES)

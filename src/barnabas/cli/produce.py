@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from barnabas.cli.arguments import add_command, add_connection, not_negative, unescaped
+from barnabas.cli.arguments import Subparsers, add_command, add_connection, not_negative, unescaped
 from barnabas.cli.lines import Lines
 from barnabas.cli.output import note
 from barnabas.cli.signals import StopSignals
@@ -40,7 +40,7 @@ JSON lines have the fields value (null: a tombstone), key, headers, partition, t
 """.strip("\n")
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
     from barnabas.cli.produce_input import DECODINGS
 

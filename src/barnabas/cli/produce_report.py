@@ -6,9 +6,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 from barnabas.cli.output import error_line, note, print_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from barnabas.client.producer.append import RecordMetadata
 
 #: This many failed lines are reported one by one as they fail; the others by reason at the end.
 REPORTED_AT_ONCE = 10
@@ -48,10 +51,10 @@ class Report:
         failed = f", {self._failed:,} failed" if self._failed else ""
         return f"{number:,} lines read, {self._delivered:,} acknowledged{failed}, {rate:,.0f}/s"
 
-    def callback(self, number: int) -> Callable[[Any, BaseException | None], None]:
+    def callback(self, number: int) -> Callable[[RecordMetadata | None, BaseException | None], None]:
         """Return what to call with the result of a line."""
 
-        def delivered(metadata: Any, error: BaseException | None) -> None:
+        def delivered(metadata: RecordMetadata | None, error: BaseException | None) -> None:
             if error is None:
                 self._delivered += 1
             else:

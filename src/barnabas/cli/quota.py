@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from barnabas.cli.arguments import add_command, add_connection
+from barnabas.cli.arguments import Subparsers, add_command, add_connection
 from barnabas.cli.connection import admin_client
 from barnabas.cli.named_values import named_values
 from barnabas.cli.output import note, print_rows
@@ -35,7 +35,7 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
     about = "list, set and remove quotas of users, clients and addresses"
     parts = add_command(subparsers, "quota", about, examples=_EXAMPLES).add_subparsers(metavar="ACTION", required=True)

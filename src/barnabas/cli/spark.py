@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli.arguments import add_command, add_connection
+from barnabas.cli.arguments import Subparsers, add_command, add_connection
 from barnabas.cli.connection import admin_client
 from barnabas.cli.output import note, print_json, print_table
 from barnabas.cli.spark_repair import add_repair
@@ -22,7 +22,7 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
     about = "show where a streaming query stands against its topics, and repair what it lost"
     parts = add_command(subparsers, "spark", about, examples=_EXAMPLES).add_subparsers(metavar="ACTION", required=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli.arguments import add_command, add_connection
+from barnabas.cli.arguments import Subparsers, add_command, add_connection
 from barnabas.cli.connection import API_TIMEOUT_MS, check_reachable, client_settings
 from barnabas.cli.output import print_json, print_table
 
@@ -20,7 +20,7 @@ _EXAMPLES = """\
 """
 
 
-def add_repair(parts: Any) -> None:
+def add_repair(parts: Subparsers) -> None:
     """Describe the command's options."""
     from barnabas.spark.exactly_once.decision import DECISION_TOPIC, TRANSACTIONAL_ID_PREFIX
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli.arguments import add_command, add_connection
+from barnabas.cli.arguments import Subparsers, add_command, add_connection
 from barnabas.cli.connection import admin_client
 from barnabas.cli.output import note, print_json, print_table
 
@@ -29,7 +29,7 @@ COLUMNS = ("topic", "what", "partitions", "exists")
 STATE_COLUMNS = ("task", "store", "changelog", "changes", "kept", "lag", "entries", "bytes")
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
     about = "draw and plan topologies of barnabas.streams, and set applications back to their beginning"
     parts = add_command(subparsers, "streams", about, examples=_EXAMPLES).add_subparsers(

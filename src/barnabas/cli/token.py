@@ -6,7 +6,7 @@ import argparse
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli.arguments import add_command, add_connection
+from barnabas.cli.arguments import Subparsers, add_command, add_connection
 from barnabas.cli.connection import admin_client
 from barnabas.cli.output import note, print_json, print_rows, time_text
 from barnabas.client.position_syntax import parse_duration
@@ -28,7 +28,7 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
     about = "list, create, renew and expire delegation tokens"
     parts = add_command(subparsers, "token", about, examples=_EXAMPLES).add_subparsers(metavar="ACTION", required=True)

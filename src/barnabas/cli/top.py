@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli.arguments import add_command, add_connection
+from barnabas.cli.arguments import Subparsers, add_command, add_connection
 from barnabas.cli.connection import API_TIMEOUT_MS, check_reachable, client_settings
 from barnabas.cli.output import print_json, print_table
 from barnabas.errors import ConfigError
@@ -23,7 +23,7 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
     about = "watch topics, groups and brokers in the terminal"
     parser = add_command(subparsers, "top", about, examples=_EXAMPLES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cli import topic_offsets, topic_reassign
-from barnabas.cli.arguments import add_command, add_connection, positive
+from barnabas.cli.arguments import Subparsers, add_command, add_connection, positive
 from barnabas.cli.connection import admin_client
 from barnabas.cli.leader import add_elect
 from barnabas.cli.named_values import named_values
@@ -24,7 +24,7 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
     about = "list, describe, create, delete, change and move topics"
     parser = add_command(subparsers, "topic", about, examples=_EXAMPLES)
@@ -37,7 +37,7 @@ def add_parser(subparsers: Any) -> None:
     add_elect(parts, command="topic")
 
 
-def _add_readers(parts: Any) -> None:
+def _add_readers(parts: Subparsers) -> None:
     listing = add_command(parts, "list", "list topics")
     listing.add_argument("pattern", metavar="PATTERN", nargs="?", help="only names like this, such as 'flights-*'")
     listing.add_argument("-i", "--internal", action="store_true", help="also Kafka's own, such as __consumer_offsets")
@@ -50,7 +50,7 @@ def _add_readers(parts: Any) -> None:
     describe.set_defaults(action=_describe)
 
 
-def _add_changers(parts: Any) -> None:
+def _add_changers(parts: Subparsers) -> None:
     create = add_command(parts, "create", "create topics")
     create.add_argument("topics", metavar="TOPIC", nargs="+")
     create.add_argument("-p", "--partitions", type=positive, default=-1, metavar="N", help="else the broker's default")
@@ -78,7 +78,7 @@ def _add_changers(parts: Any) -> None:
     alter.set_defaults(action=_alter)
 
 
-def _add_config(parts: Any) -> None:
+def _add_config(parts: Subparsers) -> None:
     from barnabas.cli.config import add_change_options, show_or_change
 
     config = add_command(parts, "config", "show a topic's settings, or change them")
@@ -102,7 +102,7 @@ def _list(args: Namespace) -> int:
             "partitions": len(description.partitions),
             "replicas": max((len(p.replicas) for p in description.partitions), default=0),
             "internal": description.is_internal,
-            "topicId": _topic_id(description),
+            "topicId": _topic_id(description.topic_id),
         }
         for name, description in found.items()
     ]
@@ -110,10 +110,10 @@ def _list(args: Namespace) -> int:
     return 0
 
 
-def _topic_id(description: Any) -> str | None:
+def _topic_id(topic_id: bytes | None) -> str | None:
     from barnabas.protocol.kafka_uuid import to_text
 
-    return None if description.topic_id is None else to_text(description.topic_id)
+    return None if topic_id is None else to_text(topic_id)
 
 
 def _describe(args: Namespace) -> int:
@@ -151,7 +151,7 @@ def _document(admin: AdminClient, description: TopicDescription) -> dict[str, An
         )
     return {
         "topic": description.name,
-        "topicId": _topic_id(description),
+        "topicId": _topic_id(description.topic_id),
         "internal": description.is_internal,
         "settings": {name: value for entries in settings.values() for name, value in changed_settings(entries)},
         "partitions": partitions,
@@ -184,7 +184,7 @@ def _create(args: Namespace) -> int:
             "topic": created.name,
             "partitions": created.num_partitions,
             "replicas": created.replication_factor,
-            "topicId": _topic_id(created),
+            "topicId": _topic_id(created.topic_id),
         }
         for created in results.values()
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli.arguments import add_command, add_connection, partition_numbers
+from barnabas.cli.arguments import Subparsers, add_command, add_connection, partition_numbers
 from barnabas.cli.connection import admin_client
 from barnabas.cli.output import print_rows, report_failures, time_text
 from barnabas.client.position_syntax import TIME, Position, Range, parse_position, resolve
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from barnabas.protocol.topic_partition import TopicPartition
 
 
-def add_parsers(parts: Any) -> None:
+def add_parsers(parts: Subparsers) -> None:
     """Describe the options of both."""
     offsets = add_command(parts, "offsets", "show the first and last offsets, and those at a time")
     offsets.add_argument("topics", metavar="TOPIC", nargs="+")

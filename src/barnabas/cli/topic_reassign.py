@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli.arguments import add_client_options, add_command, add_connection, positive
+from barnabas.cli.arguments import Subparsers, add_client_options, add_command, add_connection, positive
 from barnabas.cli.connection import admin_client
 from barnabas.cli.hanging_transactions import all_partitions
 from barnabas.cli.output import note, print_rows, report_failures
@@ -32,7 +32,7 @@ _TARGET = "the brokers to spread them over, such as 1,2,3"
 _COLUMNS = ("topic", "partition", "state", "replicas", "adding", "removing")
 
 
-def add_parser(parts: Any) -> None:
+def add_parser(parts: Subparsers) -> None:
     """Describe the options of plan, execute, status and cancel."""
     parser = add_command(parts, "reassign", "move partitions to other brokers", examples=_EXAMPLES)
     actions = parser.add_subparsers(metavar="ACTION", required=True)

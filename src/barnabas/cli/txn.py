@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli.arguments import add_command, add_connection, not_negative
+from barnabas.cli.arguments import Subparsers, add_command, add_connection, not_negative
 from barnabas.cli.connection import admin_client
 from barnabas.cli.hanging_transactions import OpenTransaction, all_partitions, find_hanging, producer_rows
 from barnabas.cli.output import print_json, print_rows, print_table, printable, report_failures, time_text
@@ -27,7 +27,7 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
     about = "list, describe and abort transactions"
     parts = add_command(subparsers, "txn", about, examples=_EXAMPLES).add_subparsers(metavar="ACTION", required=True)
@@ -58,7 +58,7 @@ def add_parser(subparsers: Any) -> None:
     _add_partition_commands(parts)
 
 
-def _add_partition_commands(parts: Any) -> None:
+def _add_partition_commands(parts: Subparsers) -> None:
     producers = add_command(parts, "producers", "show the producers that partitions know")
     producers.add_argument("partitions", metavar="TOPIC[:LIST]", nargs="+", help="such as flights or flights:0,2-4")
     add_connection(producers)

@@ -13,12 +13,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
-    from typing import Any
 
     from barnabas.broker.config import Listener
     from barnabas.broker.operator_log import OperatorLog
     from barnabas.broker.runner import RequestLogOptions
     from barnabas.broker.security.scram_users import Alterations, ScramUsers
+    from barnabas.cli.arguments import Subparsers
     from barnabas.cli.secure import Secured
 
 _EPILOG = """\
@@ -67,7 +67,7 @@ def parse_plain(arguments: list[str]) -> Options | None:
     return options
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
     import argparse
 

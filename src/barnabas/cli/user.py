@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from barnabas.cli.arguments import add_command, add_connection
+from barnabas.cli.arguments import Subparsers, add_command, add_connection
 from barnabas.cli.connection import admin_client
 from barnabas.cli.output import note, print_rows
 from barnabas.errors import ConfigError
@@ -27,7 +27,7 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
     about = "list, add and delete users, and set their passwords (SCRAM)"
     parts = add_command(subparsers, "user", about, examples=_EXAMPLES).add_subparsers(metavar="ACTION", required=True)
