@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from barnabas import errors
 from barnabas.broker.controller.configuration_control_manager import Alteration
@@ -35,15 +35,33 @@ if TYPE_CHECKING:
     from barnabas.broker.controller.quorum_controller import QuorumController
     from barnabas.broker.metadata.metadata_image import Resource
     from barnabas.protocol.message import Message
+    from barnabas.protocol.messages import alter_configs_request, incremental_alter_configs_request
+    from barnabas.protocol.messages.alter_client_quotas_request import AlterClientQuotasRequest
+    from barnabas.protocol.messages.alter_configs_request import AlterConfigsRequest
+    from barnabas.protocol.messages.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest
+    from barnabas.protocol.messages.create_acls_request import CreateAclsRequest
+    from barnabas.protocol.messages.create_delegation_token_request import CreateDelegationTokenRequest
+    from barnabas.protocol.messages.delete_acls_request import DeleteAclsRequest
+    from barnabas.protocol.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
+    from barnabas.protocol.messages.incremental_alter_configs_request import (
+        AlterableConfig,
+        IncrementalAlterConfigsRequest,
+    )
+    from barnabas.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
+    from barnabas.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 
+    # Each takes the request of its API; only the table of them does not tell them apart.
     Answer = Callable[[QuorumController, ControllerRequestContext, Any], Deferred[Message]]
+
+R = TypeVar("R")
+T = TypeVar("T", "alter_configs_request.AlterConfigsResource", "incremental_alter_configs_request.AlterConfigsResource")
 
 #: Up to this version UpdateFeatures answers for each feature.
 _EACH_FEATURE_TO = 1
 
 
 def _incremental_alter_configs(
-    controller: QuorumController, context: ControllerRequestContext, request: Any
+    controller: QuorumController, context: ControllerRequestContext, request: IncrementalAlterConfigsRequest
 ) -> Deferred[Message]:
     response = incremental_alter_configs_response.IncrementalAlterConfigsResponse
     result = incremental_alter_configs_response.AlterConfigsResourceResponse
@@ -67,12 +85,20 @@ def _incremental_alter_configs(
     )
 
 
-def _alter_configs(controller: QuorumController, context: ControllerRequestContext, request: Any) -> Deferred[Message]:
+def _alter_configs(
+    controller: QuorumController, context: ControllerRequestContext, request: AlterConfigsRequest
+) -> Deferred[Message]:
     refusals, resources = _sorted_out(request.resources)
-    wanted = {
-        (asked.resource_type, asked.resource_name): {one.name: one.value for one in asked.configs}
-        for asked in resources
-    }
+    wanted: dict[Resource, dict[str, str]] = {}
+    for asked in resources:
+        whose = (asked.resource_type, asked.resource_name)
+        configs = {one.name: one.value for one in asked.configs if one.value is not None}
+        if len(configs) == len(asked.configs):
+            wanted[whose] = configs
+        else:
+            nulls = ", ".join(one.name for one in asked.configs if one.value is None)
+            problem = f"Null value not supported for : {nulls}" if nulls else _named_twice(asked.configs)
+            refusals[whose] = Outcome(errors.InvalidRequestError.code, problem)
     alter = controller.managers.configs.legacy_alter_configs
 
     def operation() -> ControllerResult[dict[Resource, Outcome]]:
@@ -87,7 +113,7 @@ def _alter_configs(controller: QuorumController, context: ControllerRequestConte
     )
 
 
-def _sorted_out(resources: Sequence[Any]) -> tuple[dict[Resource, Outcome], list[Any]]:
+def _sorted_out(resources: Sequence[T]) -> tuple[dict[Resource, Outcome], list[T]]:
     """Return the refusals of resources that cannot be meant, and the others."""
     times = Counter((asked.resource_type, asked.resource_name) for asked in resources)
     refusals: dict[Resource, Outcome] = {}
@@ -103,17 +129,23 @@ def _sorted_out(resources: Sequence[Any]) -> tuple[dict[Resource, Outcome], list
     return refusals, [asked for asked in resources if (asked.resource_type, asked.resource_name) not in refusals]
 
 
-def _problem_of(configs: Sequence[Any]) -> str | None:
+def _problem_of(configs: Sequence[AlterableConfig]) -> str | None:
     for one in configs:
         if one.config_operation not in tuple(OpType):
             return f"Unknown operations type {one.config_operation}"
         if one.config_operation != OpType.DELETE and one.value is None:
             return f"Null value not supported for : {one.name}"
+    return _named_twice(configs)
+
+
+def _named_twice(
+    configs: Sequence[AlterableConfig] | Sequence[alter_configs_request.AlterableConfig],
+) -> str | None:
     twice = [name for name, count in Counter(one.name for one in configs).items() if count > 1]
     return f"Error due to duplicate config keys: {', '.join(twice)}" if twice else None
 
 
-def _results(result: Any, outcomes: Mapping[Resource, Outcome]) -> list[Any]:
+def _results(result: Callable[..., R], outcomes: Mapping[Resource, Outcome]) -> list[R]:
     return [
         result(error_code=outcome.code, error_message=outcome.message, resource_type=kind, resource_name=name)
         for (kind, name), outcome in outcomes.items()
@@ -121,7 +153,7 @@ def _results(result: Any, outcomes: Mapping[Resource, Outcome]) -> list[Any]:
 
 
 def _update_features(
-    controller: QuorumController, context: ControllerRequestContext, request: Any
+    controller: QuorumController, context: ControllerRequestContext, request: UpdateFeaturesRequest
 ) -> Deferred[Message]:
     updates = [
         FeatureUpdate(one.feature, one.max_version_level, _upgrade_type(context.api_version, one))
@@ -144,15 +176,14 @@ def _is_ours(problem: errors.KafkaError) -> bool:
     return isinstance(problem, errors.InvalidUpdateVersionError)
 
 
-def _upgrade_type(version: int, update: Any) -> int:
+def _upgrade_type(version: int, update: FeatureUpdateKey) -> int:
     if version > 0:
-        kind: int = update.upgrade_type
-        return kind
+        return update.upgrade_type
     return UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
 
 
 def _alter_client_quotas(
-    controller: QuorumController, context: ControllerRequestContext, request: Any
+    controller: QuorumController, context: ControllerRequestContext, request: AlterClientQuotasRequest
 ) -> Deferred[Message]:
     alter = controller.managers.quotas.alter_client_quotas
 
@@ -172,7 +203,9 @@ def _alter_client_quotas(
     return controller.write(operation).map(answer)
 
 
-def _create_acls(controller: QuorumController, context: ControllerRequestContext, request: Any) -> Deferred[Message]:
+def _create_acls(
+    controller: QuorumController, context: ControllerRequestContext, request: CreateAclsRequest
+) -> Deferred[Message]:
     acls = [AclBinding.of(one) for one in request.creations]
     written = controller.write(lambda: controller.managers.acls.create_acls(acls))
     return written.map(
@@ -180,7 +213,9 @@ def _create_acls(controller: QuorumController, context: ControllerRequestContext
     )
 
 
-def _delete_acls(controller: QuorumController, context: ControllerRequestContext, request: Any) -> Deferred[Message]:
+def _delete_acls(
+    controller: QuorumController, context: ControllerRequestContext, request: DeleteAclsRequest
+) -> Deferred[Message]:
     filters = [AclFilter.of(one) for one in request.filters]
 
     def answer(results: list[DeletedAcls]) -> Message:
@@ -194,7 +229,9 @@ def _delete_acls(controller: QuorumController, context: ControllerRequestContext
     return controller.write(lambda: controller.managers.acls.delete_acls(filters)).map(answer)
 
 
-def _alter_scram(controller: QuorumController, context: ControllerRequestContext, request: Any) -> Deferred[Message]:
+def _alter_scram(
+    controller: QuorumController, context: ControllerRequestContext, request: AlterUserScramCredentialsRequest
+) -> Deferred[Message]:
     written = controller.write(lambda: controller.managers.scram.alter_credentials(request))
     return written.map(
         lambda outcomes: AlterUserScramCredentialsResponse(
@@ -206,15 +243,21 @@ def _alter_scram(controller: QuorumController, context: ControllerRequestContext
     )
 
 
-def _create_token(controller: QuorumController, context: ControllerRequestContext, request: Any) -> Deferred[Message]:
+def _create_token(
+    controller: QuorumController, context: ControllerRequestContext, request: CreateDelegationTokenRequest
+) -> Deferred[Message]:
     return controller.write(lambda: controller.managers.tokens.create(context, request)).map(_as_message)
 
 
-def _renew_token(controller: QuorumController, context: ControllerRequestContext, request: Any) -> Deferred[Message]:
+def _renew_token(
+    controller: QuorumController, context: ControllerRequestContext, request: RenewDelegationTokenRequest
+) -> Deferred[Message]:
     return controller.write(lambda: controller.managers.tokens.renew(context, request)).map(_as_message)
 
 
-def _expire_token(controller: QuorumController, context: ControllerRequestContext, request: Any) -> Deferred[Message]:
+def _expire_token(
+    controller: QuorumController, context: ControllerRequestContext, request: ExpireDelegationTokenRequest
+) -> Deferred[Message]:
     return controller.write(lambda: controller.managers.tokens.expire(context, request)).map(_as_message)
 
 

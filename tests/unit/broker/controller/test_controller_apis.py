@@ -14,9 +14,12 @@ from barnabas.broker.envelope import FORWARDABLE, decode_principal, encode_princ
 from barnabas.protocol.api import request_class, stable_versions
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.framing import decode_response, encode_request
+from barnabas.protocol.kinds import ConfigResourceType
 from barnabas.protocol.message import Message
+from barnabas.protocol.messages import alter_configs_request
 from barnabas.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from barnabas.protocol.messages.alter_client_quotas_request import AlterClientQuotasRequest
+from barnabas.protocol.messages.alter_configs_request import AlterConfigsRequest
 from barnabas.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from barnabas.protocol.messages.controller_registration_request import ControllerRegistrationRequest, Feature, Listener
 from barnabas.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
@@ -186,6 +189,32 @@ def test_settings_have_an_outcome_each(asked: Asked) -> None:
         "x": errors.UnsupportedVersionError.code,
         "1": INVALID,
     }
+
+
+def test_settings_as_a_whole_are_refused_where_one_cannot_be_meant(asked: Asked) -> None:
+    asked.controllers.create("flights")
+    before = asked.ask(AlterConfigsRequest([settings("flights", ("retention.ms", "5"))]))
+    assert before.responses[0].error_code == 0
+
+    request = AlterConfigsRequest(
+        [
+            settings("flights", ("retention.ms", None)),
+            settings("again", ("retention.ms", "6"), ("retention.ms", "7")),
+        ]
+    )
+    response = asked.ask(request)
+
+    assert {found.resource_name: (found.error_code, found.error_message) for found in response.responses} == {
+        "flights": (INVALID, "Null value not supported for : retention.ms"),
+        "again": (INVALID, "Error due to duplicate config keys: retention.ms"),
+    }
+    image = asked.controllers.active.committed_image
+    assert image.configs[ConfigResourceType.TOPIC, "flights"] == {"retention.ms": "5"}
+
+
+def settings(topic: str, *configs: tuple[str, str | None]) -> alter_configs_request.AlterConfigsResource:
+    found = [alter_configs_request.AlterableConfig(*config) for config in configs]
+    return alter_configs_request.AlterConfigsResource(ConfigResourceType.TOPIC, topic, found)
 
 
 def test_features_fail_as_a_whole(asked: Asked) -> None:
