@@ -36,6 +36,20 @@ if TYPE_CHECKING:
     from barnabas.broker.controller.controller_result import ControllerRequestContext
     from barnabas.broker.controller.quorum_controller import QuorumController
     from barnabas.protocol.message import Message
+    from barnabas.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+    from barnabas.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
+    from barnabas.protocol.messages.alter_partition_request import AlterPartitionRequest
+    from barnabas.protocol.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
+    from barnabas.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+    from barnabas.protocol.messages.broker_registration_request import BrokerRegistrationRequest
+    from barnabas.protocol.messages.controller_registration_request import ControllerRegistrationRequest
+    from barnabas.protocol.messages.create_partitions_request import CreatePartitionsRequest
+    from barnabas.protocol.messages.create_topics_response import CreateTopicsResponse
+    from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest
+    from barnabas.protocol.messages.describe_cluster_request import DescribeClusterRequest
+    from barnabas.protocol.messages.elect_leaders_request import ElectLeadersRequest
+    from barnabas.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
+    from barnabas.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 
 T = TypeVar("T")
 
@@ -80,34 +94,44 @@ class ControllerApis:
 
     # -- brokers and controllers -------------------------------------------------------------------------------------
 
-    def _register_broker(self, context: ControllerRequestContext, request: Any) -> Deferred[Message]:
+    def _register_broker(
+        self, context: ControllerRequestContext, request: BrokerRegistrationRequest
+    ) -> Deferred[Message]:
         registered = self.controller.register_broker(context, request)
         return registered.map(lambda epoch: BrokerRegistrationResponse(broker_epoch=epoch))
 
-    def _heartbeat(self, context: ControllerRequestContext, request: Any) -> Deferred[Message]:
+    def _heartbeat(self, context: ControllerRequestContext, request: BrokerHeartbeatRequest) -> Deferred[Message]:
         return self.controller.process_heartbeat(context, request).map(
             lambda reply: BrokerHeartbeatResponse(
                 is_caught_up=reply.is_caught_up, is_fenced=reply.is_fenced, should_shut_down=reply.should_shut_down
             )
         )
 
-    def _unregister_broker(self, context: ControllerRequestContext, request: Any) -> Deferred[Message]:
+    def _unregister_broker(
+        self, context: ControllerRequestContext, request: UnregisterBrokerRequest
+    ) -> Deferred[Message]:
         unregister = self._managers.replication.unregister
         done = self.controller.write(lambda: unregister(request.broker_id))
         return done.map(lambda _: UnregisterBrokerResponse(error_message=None))
 
-    def _register_controller(self, context: ControllerRequestContext, request: Any) -> Deferred[Message]:
+    def _register_controller(
+        self, context: ControllerRequestContext, request: ControllerRegistrationRequest
+    ) -> Deferred[Message]:
         done = self.controller.write(lambda: self._managers.cluster.register_controller(request))
         return done.map(lambda _: ControllerRegistrationResponse(error_message=None))
 
-    def _allocate_producer_ids(self, context: ControllerRequestContext, request: Any) -> Deferred[Message]:
+    def _allocate_producer_ids(
+        self, context: ControllerRequestContext, request: AllocateProducerIdsRequest
+    ) -> Deferred[Message]:
         generate = self._managers.producer_ids.generate_next_block
         block = self.controller.write(lambda: generate(request.broker_id, request.broker_epoch))
         return block.map(
             lambda found: AllocateProducerIdsResponse(producer_id_start=found.first, producer_id_len=found.size)
         )
 
-    def _describe_cluster(self, context: ControllerRequestContext, request: Any) -> Deferred[Message]:
+    def _describe_cluster(
+        self, context: ControllerRequestContext, request: DescribeClusterRequest
+    ) -> Deferred[Message]:
         """Answer with the controllers, which have no id of a broker among them (KIP-919)."""
         if request.endpoint_type != EndpointType.CONTROLLER:
             is_known = request.endpoint_type == EndpointType.BROKER
@@ -130,7 +154,7 @@ class ControllerApis:
 
     # -- topics ------------------------------------------------------------------------------------------------------
 
-    def _create_topics(self, context: ControllerRequestContext, request: Any) -> Deferred[Message]:
+    def _create_topics(self, context: ControllerRequestContext, request: CreateTopicsRequest) -> Deferred[Message]:
         times = Counter(topic.name for topic in request.topics)
         refusals = [_refused_topic(name, "Duplicate topic name.") for name, count in times.items() if count > 1]
         if times[CLUSTER_METADATA_TOPIC] == 1:
@@ -142,14 +166,13 @@ class ControllerApis:
         create = self._managers.topics.create_topics
         done = self.controller.write(lambda: create(context, effective, describable))
 
-        def with_refusals(response: Any) -> Message:
+        def with_refusals(response: CreateTopicsResponse) -> Message:
             response.topics += refusals
-            made: Message = response
-            return made
+            return response
 
         return done.map(with_refusals)
 
-    def _delete_topics(self, context: ControllerRequestContext, request: Any) -> Deferred[Message]:
+    def _delete_topics(self, context: ControllerRequestContext, request: DeleteTopicsRequest) -> Deferred[Message]:
         names = [*request.topic_names] if context.api_version < _BY_ID_FROM else []
         ids: list[bytes] = []
         results: list[DeletableTopicResult] = []
@@ -202,7 +225,9 @@ class ControllerApis:
                 doomed[known] = name
         return doomed
 
-    def _create_partitions(self, context: ControllerRequestContext, request: Any) -> Deferred[Message]:
+    def _create_partitions(
+        self, context: ControllerRequestContext, request: CreatePartitionsRequest
+    ) -> Deferred[Message]:
         times = Counter(topic.name for topic in request.topics)
         code = errors.InvalidRequestError.code
         results = [
@@ -223,21 +248,27 @@ class ControllerApis:
 
         return self.controller.write(operation).map(answer)
 
-    def _alter_partition(self, context: ControllerRequestContext, request: Any) -> Deferred[Message]:
+    def _alter_partition(self, context: ControllerRequestContext, request: AlterPartitionRequest) -> Deferred[Message]:
         alter = self._managers.alter_partition.alter_partition
         return self.controller.write(lambda: alter(request, context.api_version)).map(_as_message)
 
-    def _assign_replicas(self, context: ControllerRequestContext, request: Any) -> Deferred[Message]:
+    def _assign_replicas(
+        self, context: ControllerRequestContext, request: AssignReplicasToDirsRequest
+    ) -> Deferred[Message]:
         assign = self._managers.alter_partition.assign_replicas_to_dirs
         return self.controller.write(lambda: assign(request)).map(_as_message)
 
-    def _elect_leaders(self, context: ControllerRequestContext, request: Any) -> Deferred[Message]:
+    def _elect_leaders(self, context: ControllerRequestContext, request: ElectLeadersRequest) -> Deferred[Message]:
         return self.controller.write(lambda: self._managers.replication.elect_leaders(request)).map(_as_message)
 
-    def _alter_reassignments(self, context: ControllerRequestContext, request: Any) -> Deferred[Message]:
+    def _alter_reassignments(
+        self, context: ControllerRequestContext, request: AlterPartitionReassignmentsRequest
+    ) -> Deferred[Message]:
         return self.controller.write(lambda: self._managers.reassignments.alter(request)).map(_as_message)
 
-    def _list_reassignments(self, context: ControllerRequestContext, request: Any) -> Deferred[Message]:
+    def _list_reassignments(
+        self, context: ControllerRequestContext, request: ListPartitionReassignmentsRequest
+    ) -> Deferred[Message]:
         return Deferred.of(list_reassignments(self.controller.committed_image, request.topics))
 
 
@@ -253,10 +284,13 @@ def _refused_deletion(name: str | None, topic_id: bytes, text: str) -> Deletable
     return DeletableTopicResult(name, topic_id, errors.InvalidRequestError.code, text)
 
 
-def _of_settings(answer: settings_apis.Answer) -> Callable[[ControllerApis, ControllerRequestContext, Any], Any]:
+def _of_settings(
+    answer: settings_apis.Answer,
+) -> Callable[[ControllerApis, ControllerRequestContext, Any], Deferred[Message]]:
     return lambda apis, context, request: answer(apis.controller, context, request)
 
 
+# A row takes the request of its API; only the table does not tell them apart.
 _HANDLERS: dict[int, Callable[[ControllerApis, ControllerRequestContext, Any], Deferred[Message]]] = {
     ApiKey.CREATE_TOPICS: ControllerApis._create_topics,
     ApiKey.DELETE_TOPICS: ControllerApis._delete_topics,

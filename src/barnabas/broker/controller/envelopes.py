@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
 from barnabas.broker.controller.deferred import Deferred
@@ -57,7 +57,7 @@ def handle_envelope(
     return answer(ForwardedRequest(header, principal, client_host, request)).map(wrapped)
 
 
-def says_not_controller(response: Any) -> bool:
+def says_not_controller(response: Message) -> bool:
     """Whether NOT_CONTROLLER stands for the whole, or for any part."""
     code = errors.NotControllerError.code
     if getattr(response, "error_code", None) == code:

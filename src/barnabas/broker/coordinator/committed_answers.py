@@ -9,7 +9,7 @@ was changed and for what was only read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas import errors
 from barnabas.broker.coordinator.coordinator_partition import partition_for
@@ -28,10 +28,28 @@ if TYPE_CHECKING:
     from barnabas.broker.handlers.registry import Handler
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.message import Message
+    from barnabas.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
+    from barnabas.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
+    from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequest
+    from barnabas.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
 
 #: How long the replicas may take for a transaction's record, in seconds; for a group's: `offsets.commit.timeout.ms`.
 _TRANSACTION_TIMEOUT = 30.0
 Names = Iterable[TopicPartition]
+
+
+class _OfGroup(Protocol):
+    """A request about one group."""
+
+    @property
+    def group_id(self) -> str: ...
+
+
+class _OfTransaction(Protocol):
+    """A request about one transactional id; a producer that is only idempotent has none."""
+
+    @property
+    def transactional_id(self) -> str | None: ...
 
 
 class ChainedOperation(DelayedOperation):
@@ -56,7 +74,7 @@ def with_commits(api_key: int, local: Handler) -> Handler:
         return local
     is_transaction = api_key in _TRANSACTIONS
 
-    def handle(broker: BrokerState, context: RequestContext, request: Any) -> Any:
+    def handle(broker: BrokerState, context: RequestContext, request: Message) -> Message | DelayedOperation | None:
         def refused(problem: errors.KafkaError) -> Message:
             return _refused(broker, lambda: local(broker, context, request), problem)
 
@@ -81,7 +99,7 @@ def with_commits(api_key: int, local: Handler) -> Handler:
     return handle
 
 
-def reload_after_fault(broker: BrokerState, request: Any, now: float) -> None:
+def reload_after_fault(broker: BrokerState, request: Message, now: float) -> None:
     """Have a coordinator read a partition anew after a fault in a request that changes what is in it.
 
     A fault in the middle of a change leaves memory and log apart. Requests that are parked are answered as when
@@ -115,7 +133,9 @@ def _chained(
     return outer
 
 
-def _refused(broker: BrokerState, again: Callable[[], Any], problem: errors.KafkaError) -> Message:
+def _refused(
+    broker: BrokerState, again: Callable[[], Message | DelayedOperation | None], problem: errors.KafkaError
+) -> Message:
     """Return what the handler answers while the coordinators refuse everything, so that nothing is done."""
     lost = isinstance(problem, errors.NotLeaderOrFollowerError)
     error = (errors.NotCoordinatorError if lost else errors.CoordinatorNotAvailableError)(str(problem))
@@ -147,7 +167,7 @@ def _names(broker: BrokerState, topic: str, ids: Iterable[str | None]) -> Names:
                 yield TopicPartition(topic, partition_for(id, known.partitions))
 
 
-def _of_group(broker: BrokerState, request: Any) -> Names:
+def _of_group(broker: BrokerState, request: _OfGroup) -> Names:
     return _names(broker, GROUP_METADATA_TOPIC, (request.group_id,))
 
 
@@ -155,21 +175,21 @@ def _of_groups(attribute: str) -> Callable[[BrokerState, Any], Names]:
     return lambda broker, request: _names(broker, GROUP_METADATA_TOPIC, getattr(request, attribute))
 
 
-def _of_fetched_groups(broker: BrokerState, request: Any) -> Names:
+def _of_fetched_groups(broker: BrokerState, request: OffsetFetchRequest) -> Names:
     groups = [request.group_id, *(group.group_id for group in request.groups)]
     return _names(broker, GROUP_METADATA_TOPIC, groups)
 
 
-def _of_transaction(broker: BrokerState, request: Any) -> Names:
+def _of_transaction(broker: BrokerState, request: _OfTransaction) -> Names:
     return _names(broker, TRANSACTION_STATE_TOPIC, (request.transactional_id,))
 
 
-def _of_added_partitions(broker: BrokerState, request: Any) -> Names:
+def _of_added_partitions(broker: BrokerState, request: AddPartitionsToTxnRequest) -> Names:
     ids = [request.v3_and_below_transactional_id, *(found.transactional_id for found in request.transactions)]
     return _names(broker, TRANSACTION_STATE_TOPIC, ids)
 
 
-def _of_described_transactions(broker: BrokerState, request: Any) -> Names:
+def _of_described_transactions(broker: BrokerState, request: DescribeTransactionsRequest) -> Names:
     return _names(broker, TRANSACTION_STATE_TOPIC, request.transactional_ids)
 
 
@@ -179,13 +199,14 @@ def _of_share_partitions(broker: BrokerState, request: Any) -> Names:
     return _names(broker, SHARE_GROUP_STATE_TOPIC, [key.coordinator_key for key in keys_of(request)])
 
 
-def _of_markers(broker: BrokerState, request: Any) -> Names:
+def _of_markers(broker: BrokerState, request: WriteTxnMarkersRequest) -> Names:
     for marker in request.markers:
         for topic in marker.topics:
             for index in topic.partition_indexes:
                 yield TopicPartition(topic.name, index)
 
 
+# A row takes the request of its API, or of all that have the field; only the table does not tell them apart.
 _TRANSACTIONS: dict[int, Callable[[BrokerState, Any], Names]] = {
     ApiKey.INIT_PRODUCER_ID: _of_transaction,
     ApiKey.ADD_PARTITIONS_TO_TXN: _of_added_partitions,

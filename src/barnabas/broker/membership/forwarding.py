@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from barnabas import errors
 from barnabas.broker.envelope import ACLS, OF_CONTROLLERS, OF_QUORUMS, SETTINGS, TOKENS, encode_principal
@@ -14,8 +14,10 @@ from barnabas.broker.purgatory import DelayedOperation
 from barnabas.broker.security.delegation_tokens import may_ask
 from barnabas.protocol.framing import decode_response, encode_request
 from barnabas.protocol.kinds import ConfigResourceType
+from barnabas.protocol.messages.alter_configs_response import AlterConfigsResponse
 from barnabas.protocol.messages.envelope_request import EnvelopeRequest
 from barnabas.protocol.messages.envelope_response import EnvelopeResponse
+from barnabas.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from barnabas.broker.membership.node_to_controller_channel import ControllerRequests
     from barnabas.broker.request_context import Connection, RequestContext
     from barnabas.protocol.message import Message
+    from barnabas.protocol.messages.alter_configs_request import AlterConfigsRequest
+    from barnabas.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 
 _SIZE = 4
 #: How long a request waits for a controller, in seconds.
@@ -35,6 +39,9 @@ _MOST_LOGGERS = 100
 
 #: What goes to the controller as it comes.
 _FORWARDED = OF_CONTROLLERS | ACLS | OF_QUORUMS
+
+SettingsRequest: TypeAlias = "AlterConfigsRequest | IncrementalAlterConfigsRequest"
+SettingsResponse: TypeAlias = "AlterConfigsResponse | IncrementalAlterConfigsResponse"
 
 
 class Forwarding:
@@ -53,7 +60,9 @@ class Forwarding:
         return self._settings_handler(local) if api_key in SETTINGS else local
 
     def _settings_handler(self, local: Handler) -> Handler:
-        def handle(broker: BrokerState, context: RequestContext, request: Any) -> Any:
+        def handle(
+            broker: BrokerState, context: RequestContext, request: SettingsRequest
+        ) -> Message | DelayedOperation | None:
             own = [one.resource_type == ConfigResourceType.BROKER_LOGGER for one in request.resources]
             if not any(own):
                 return self._handle(broker, context, request)
@@ -61,9 +70,7 @@ class Forwarding:
                 return local(broker, context, request)
             if sum(own) > _MOST_LOGGERS:
                 return refused(request, errors.InvalidRequestError.code)
-            mine, others = copy(request), copy(request)
-            mine.resources = [one for one, is_own in zip(request.resources, own, strict=True) if is_own]
-            others.resources = [one for one, is_own in zip(request.resources, own, strict=True) if not is_own]
+            mine, others = _parted(request, own)
             here = local(broker, context, mine)
             operation = DelayedOperation()
             self.forward(others, context, lambda there: operation.complete(_together(request, here, there)))
@@ -72,14 +79,14 @@ class Forwarding:
         return handle
 
     def _token_handler(self, local: Handler) -> Handler:
-        def handle(broker: BrokerState, context: RequestContext, request: Any) -> Any:
+        def handle(broker: BrokerState, context: RequestContext, request: Message) -> Message | DelayedOperation | None:
             # The envelope does not tell the controller how who asks has authenticated.
             is_refused = not may_ask(context.connection)
             return (local if is_refused else self._handle)(broker, context, request)
 
         return handle
 
-    def _handle(self, broker: BrokerState, context: RequestContext, request: Any) -> DelayedOperation:
+    def _handle(self, broker: BrokerState, context: RequestContext, request: Message) -> DelayedOperation:
         operation = DelayedOperation()
         self.forward(request, context, operation.complete)
         return operation
@@ -102,12 +109,26 @@ class Forwarding:
         self._requests.submit(ControllerRequest(lambda: envelope, done, context.now + _TIMEOUT, give_up))
 
 
-def _together(request: Any, here: Any, there: Any) -> Message:
+def _parted(request: SettingsRequest, own: list[bool]) -> tuple[SettingsRequest, SettingsRequest]:
+    """Return what of a request is for this broker, and what is for the controller."""
+    mine, others = copy(request), copy(request)
+    resources: list[Any] = request.resources
+    mine.resources = [one for one, is_own in zip(resources, own, strict=True) if is_own]
+    others.resources = [one for one, is_own in zip(resources, own, strict=True) if not is_own]
+    return mine, others
+
+
+def _together(request: SettingsRequest, here: Message | DelayedOperation | None, there: Message) -> SettingsResponse:
     """Return one response to what was changed here and at the controller, in the order of the request."""
-    found = {(one.resource_type, one.resource_name): one for one in [*here.responses, *there.responses]}
+    assert isinstance(here, (AlterConfigsResponse, IncrementalAlterConfigsResponse))
+    assert isinstance(there, (AlterConfigsResponse, IncrementalAlterConfigsResponse))
+    found = {**_by_resource(here), **_by_resource(there)}
     names = [(one.resource_type, one.resource_name) for one in request.resources]
-    response: Message = type(here)(responses=[found[name] for name in dict.fromkeys(names) if name in found])
-    return response
+    return type(here)(responses=[found[name] for name in dict.fromkeys(names) if name in found])
+
+
+def _by_resource(response: SettingsResponse) -> dict[tuple[int, str], Any]:
+    return {(one.resource_type, one.resource_name): one for one in response.responses}
 
 
 def _unwrapped(request: Message, version: int, response: Message) -> Message:

@@ -9,11 +9,12 @@ from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.codec import blank
 from barnabas.protocol.encoded_elements import EncodedElements
 from barnabas.protocol.framing import encode_elements
+from barnabas.protocol.message import Message
 from barnabas.protocol.plan import plan_of
 
 if TYPE_CHECKING:
     from barnabas.protocol.codec import Field, Plan
-    from barnabas.protocol.message import Message
+    from barnabas.protocol.message import Struct
 
 #: ElectLeaders and AlterPartitionReassignments say it of the whole and of each partition.
 _TOLD_TWICE = frozenset({ApiKey.ELECT_LEADERS, ApiKey.ALTER_PARTITION_REASSIGNMENTS})
@@ -38,20 +39,22 @@ _SOURCES = {
 }
 
 
-def refused(request: Message, version: int, code: int, message: str | None = None) -> Any:
+def refused(request: Message, version: int, code: int, message: str | None = None) -> Message:
     """Return the response that refuses all of a request."""
     plan = plan_of(response_class(request.API_KEY), version)
-    return _made(plan, request, code, message, top=True)
+    made = _made(plan, request, code, message, top=True)
+    assert isinstance(made, Message)
+    return made
 
 
-def refused_elements(key: int, version: int, path: str, asked: list[Any], code: int) -> list[Any]:
+def refused_elements(key: int, version: int, path: str, asked: list[Any], code: int) -> list[Struct]:
     """Return elements of a response's array, which refuse these of a request; `path` is the array's name."""
     plan = plan_of(response_class(key), version)
     field = next(field for field in plan.present if field.name == path)
     return [_element(field, one, code, None) for one in asked]
 
 
-def joined(response: Any, path: str, elements: list[Any], version: int) -> None:
+def joined(response: Message, path: str, elements: list[Any], version: int) -> None:
     """Let more elements follow in an array of a response, be it encoded already or not."""
     there = getattr(response, path)
     if isinstance(there, EncodedElements):
@@ -60,8 +63,8 @@ def joined(response: Any, path: str, elements: list[Any], version: int) -> None:
         setattr(response, path, [*there, *elements])
 
 
-def _made(plan: Plan, asked: Any, code: int, message: str | None, *, top: bool = False) -> Any:
-    made = blank(plan)
+def _made(plan: Plan, asked: Struct | None, code: int, message: str | None, *, top: bool = False) -> Struct:
+    made: Struct = blank(plan)
     for field in plan.present:
         if field.name in _CODES:
             setattr(made, field.name, code)
@@ -69,7 +72,7 @@ def _made(plan: Plan, asked: Any, code: int, message: str | None, *, top: bool =
             setattr(made, field.name, message if field.nullable else message or "")
         elif field.element is not None and field.plan is not None:
             # What is refused as a whole mostly names nothing.
-            is_told = not (top and _has_code(plan)) or asked.API_KEY in _TOLD_TWICE
+            is_told = not (top and _has_code(plan)) or getattr(asked, "API_KEY", None) in _TOLD_TWICE
             source = _array(asked, field.name) if is_told and _tells(field.plan) else []
             setattr(made, field.name, [_element(field, one, code, message) for one in source])
         elif field.element is None and field.plan is None and field.name not in _NOT_REPEATED:
@@ -81,7 +84,7 @@ def _made(plan: Plan, asked: Any, code: int, message: str | None, *, top: bool =
     return made
 
 
-def _element(field: Field, one: Any, code: int, message: str | None) -> Any:
+def _element(field: Field, one: Struct | str | int, code: int, message: str | None) -> Struct:
     if not isinstance(one, (str, int)):
         return _made(field.plan, one, code, message)
     # Of a request that has only names or numbers there.
@@ -102,7 +105,7 @@ def _tells(plan: Plan) -> bool:
     return _has_code(plan) or any(field.plan is not None and _tells(field.plan) for field in plan.present)
 
 
-def _array(asked: Any, name: str) -> list[Any]:
+def _array(asked: Struct | None, name: str) -> list[Any]:
     if asked is None:
         return []
     for source in (name, *_SOURCES.get(name, ())):

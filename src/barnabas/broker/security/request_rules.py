@@ -22,18 +22,22 @@ if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.handlers.registry import Handler
     from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.message import Message
+    from barnabas.protocol.messages.create_delegation_token_request import CreateDelegationTokenRequest
+    from barnabas.protocol.messages.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
 
-Rule: TypeAlias = Callable[[Asked], Verdict]
+# A rule takes the request of its API, or of all that have the same; only the table does not tell them apart.
+Rule: TypeAlias = Callable[[Asked[Any]], Verdict]
 
 
-def _nothing(asked: Asked) -> Verdict:
+def _nothing(asked: Asked[Any]) -> Verdict:
     return None
 
 
 def cluster(*operations: Op) -> Rule:
     """Return the rule that any of the operations on the cluster is needed."""
 
-    def rule(asked: Asked) -> Verdict:
+    def rule(asked: Asked[Any]) -> Verdict:
         if any(asked.may_cluster(operation, tell=operation == operations[-1]) for operation in operations):
             return None
         return asked.refuse(CLUSTER_DENIED)
@@ -41,22 +45,25 @@ def cluster(*operations: Op) -> Rule:
     return rule
 
 
-def _describe_users(asked: Asked) -> Verdict:
+def _describe_users(asked: Asked[DescribeUserScramCredentialsRequest]) -> Verdict:
     """Refuse who may not describe the cluster, as Kafka does: once for all, and for each user without the name."""
-    from barnabas.protocol.messages.describe_user_scram_credentials_response import DescribeUserScramCredentialsResult
+    from barnabas.protocol.messages.describe_user_scram_credentials_response import (
+        DescribeUserScramCredentialsResponse,
+        DescribeUserScramCredentialsResult,
+    )
 
     if asked.may_cluster(Op.DESCRIBE):
         return None
     refusal = asked.refuse(CLUSTER_DENIED)
-    response: Any = refusal
-    response.results = [
+    assert isinstance(refusal, DescribeUserScramCredentialsResponse)
+    refusal.results = [
         DescribeUserScramCredentialsResult(error_code=CLUSTER_DENIED, error_message=None)
         for _ in asked.request.users or ()
     ]
     return refusal
 
 
-def _create_token(asked: Asked) -> Verdict:
+def _create_token(asked: Asked[CreateDelegationTokenRequest]) -> Verdict:
     from barnabas.broker.handlers.create_delegation_token import owner_of, refusal
     from barnabas.broker.security.delegation_tokens import may_ask
 
@@ -154,7 +161,9 @@ def guarded(api_key: int, handle: Handler, rules: Mapping[int, Rule] = RULES) ->
     """Return a handler that is asked only what its principal may ask. Raises KeyError for an API without a rule."""
     rule = rules[api_key]
 
-    def handle_allowed(broker: BrokerState, context: RequestContext, request: Any) -> Any:
+    def handle_allowed(
+        broker: BrokerState, context: RequestContext, request: Message
+    ) -> Message | DelayedOperation | None:
         verdict = rule(Asked(broker, context, request))
         if verdict is None:
             return handle(broker, context, request)
@@ -164,6 +173,7 @@ def guarded(api_key: int, handle: Handler, rules: Mapping[int, Rule] = RULES) ->
         if isinstance(result, DelayedOperation):
             context.amend = verdict
             return result
-        return verdict(result)
+        amended: Message | None = verdict(result)
+        return amended
 
     return handle_allowed
