@@ -39,6 +39,8 @@ cdef class RecordCursor:
     cdef Py_ssize_t read_long_number(self, Py_ssize_t position, Py_ssize_t end) noexcept nogil
     cdef Py_ssize_t read_size(self, Py_ssize_t position, Py_ssize_t end) noexcept nogil
     cdef Py_ssize_t skip(self, Py_ssize_t records) noexcept nogil
+    cdef Py_ssize_t skip_through(self, Py_ssize_t records, long long last_delta) noexcept nogil
+    cdef bint step_back(self, Py_ssize_t position, long long offset_delta) noexcept nogil
     cdef bint skip_before(self, long long offset_delta) noexcept nogil
     cdef RecordCursor copy(self)
     cdef bint check_all(self, bint need_keys) noexcept nogil

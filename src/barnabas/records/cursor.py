@@ -176,6 +176,31 @@ class RecordCursor:
             count += 1
         return count
 
+    def skip_through(self, records: cython.Py_ssize_t, last_delta: cython.longlong) -> int:
+        """As `skip`, but not over a record with a higher offset delta than `last_delta`."""
+        count: cython.Py_ssize_t = 0
+        before: cython.longlong
+        position: cython.Py_ssize_t
+        while count < records and self.remaining > 0:
+            before = self.offset_delta
+            position = self.next_position
+            if not self.advance():
+                return ~count
+            if self.offset_delta > last_delta:
+                self.step_back(position, before)
+                return count
+            self.skipped_delta = self.offset_delta
+            count += 1
+        return count
+
+    def step_back(self, position: cython.Py_ssize_t, offset_delta: cython.longlong) -> bool:
+        """Stand before the present record again, where the last `advance` began."""
+        self.offset_delta = offset_delta
+        self.next_position = position
+        self.number -= 1
+        self.remaining += 1
+        return True
+
     def skip_before(self, offset_delta: cython.longlong) -> bool:
         """Step over the records before an offset delta; False at one that is not well-formed."""
         before: cython.longlong
@@ -186,11 +211,7 @@ class RecordCursor:
             if not self.advance():
                 return False
             if self.offset_delta >= offset_delta:
-                self.offset_delta = before
-                self.next_position = position
-                self.number -= 1
-                self.remaining += 1
-                return True
+                return self.step_back(position, before)
         return True
 
     def copy(self) -> RecordCursor:

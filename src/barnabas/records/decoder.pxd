@@ -19,6 +19,7 @@ cdef class ConsumerRecord:
     cdef readonly int leader_epoch
     cdef readonly int serialized_key_size
     cdef readonly int serialized_value_size
+    cdef readonly int delivery_count
 
 
 @cython.final
@@ -46,6 +47,7 @@ cdef class RecordRun:
     cdef OpenBatch batch
     cdef RecordCursor cursor
     cdef Py_ssize_t count
+    cdef int delivery_count
 
 
 @cython.final
@@ -60,6 +62,7 @@ cdef class RecordIterator:
     cdef OpenBatch batch
     cdef RecordCursor cursor
     cdef Py_ssize_t left
+    cdef int delivery_count
 
 
 @cython.final
@@ -77,6 +80,8 @@ cdef class RecordsDecoder:
     cdef OpenBatch batch
     cdef bint on_record
     cdef readonly int leader_epoch
+    cdef long long last_offset
+    cdef int delivery_count
 
     cdef Py_ssize_t take_from_batch(self, list records, Py_ssize_t max_records) except -1
     cdef Py_ssize_t skip_in_batch(self, EncodedRecords found, Py_ssize_t max_records) except -1

@@ -38,7 +38,7 @@ class ConsumerRecord:
 
     `timestamp` is in epoch milliseconds, -1 for none; `timestamp_type` 0 (CreateTime), 1 (LogAppendTime) or -1 (none).
     `leader_epoch` is that of the leader that stored the record, -1 if unknown. The serialized sizes are in bytes, -1
-    for null.
+    for null. `delivery_count` says how often a share group has delivered it, this time included; 0 outside of those.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class ConsumerRecord:
         leader_epoch: int = -1,
         serialized_key_size: int = -1,
         serialized_value_size: int = -1,
+        delivery_count: int = 0,
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -66,6 +67,7 @@ class ConsumerRecord:
         self.leader_epoch = leader_epoch
         self.serialized_key_size = serialized_key_size
         self.serialized_value_size = serialized_value_size
+        self.delivery_count = delivery_count
 
     @classmethod
     def __class_getitem__(cls, types: Any) -> Any:
@@ -80,7 +82,7 @@ class ConsumerRecord:
     def _fields(self) -> tuple[Any, ...]:
         return (
             self.topic, self.partition, self.offset, self.timestamp, self.timestamp_type, self.key, self.value,
-            self.headers, self.leader_epoch, self.serialized_key_size, self.serialized_value_size,
+            self.headers, self.leader_epoch, self.serialized_key_size, self.serialized_value_size, self.delivery_count,
         )  # fmt: skip
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -146,6 +148,7 @@ class OpenBatch:
         record.leader_epoch = self.leader_epoch
         record.serialized_key_size = cursor.key_size
         record.serialized_value_size = cursor.value_size
+        record.delivery_count = 0
         record.key = take_bytes(cursor.data, cursor.key_position, cursor.key_size) if cursor.key_size >= 0 else None
         record.value = (
             take_bytes(cursor.data, cursor.value_position, cursor.value_size) if cursor.value_size >= 0 else None
@@ -181,10 +184,13 @@ class OpenBatch:
 class RecordRun:
     """`count` well-formed records of one batch that follow each other: `cursor` stands before the first."""
 
-    def __init__(self, batch: OpenBatch, cursor: RecordCursor, count: cython.Py_ssize_t) -> None:
+    def __init__(
+        self, batch: OpenBatch, cursor: RecordCursor, count: cython.Py_ssize_t, delivery_count: cython.int
+    ) -> None:
         self.batch = batch
         self.cursor = cursor
         self.count = count
+        self.delivery_count = delivery_count
 
 
 class EncodedRecords:
@@ -218,21 +224,26 @@ class RecordIterator:
     def __init__(self, runs: list[RecordRun]) -> None:
         self.runs = iter(runs)
         self.left = 0
+        self.delivery_count = 0
 
     def __iter__(self) -> RecordIterator:
         return self
 
     def __next__(self) -> ConsumerRecord:
         run: RecordRun
+        record: ConsumerRecord
         while self.left == 0:
             run = next(self.runs)
             self.batch = run.batch
             self.cursor = run.cursor.copy()
             self.left = run.count
+            self.delivery_count = run.delivery_count
         if not self.cursor.advance():
             raise self.cursor.corrupt()
         self.left -= 1
-        return self.batch.make_record(self.cursor)
+        record = self.batch.make_record(self.cursor)
+        record.delivery_count = self.delivery_count
+        return record
 
 
 class RecordsDecoder:
@@ -276,6 +287,8 @@ class RecordsDecoder:
         self.batch: Any = None
         self.on_record = False
         self.leader_epoch = -1
+        self.last_offset = _ALL
+        self.delivery_count = 0
 
     def take(self, max_records: int = _ALL) -> list[ConsumerRecord]:
         """Return the next records, at most `max_records`; an empty list when there are no more.
@@ -294,18 +307,40 @@ class RecordsDecoder:
         self._take(max_records, found.runs, found)
         return found
 
+    def take_acquired(
+        self, first: int, last: int, max_records: int, delivery_count: int, is_encoded: bool
+    ) -> list[ConsumerRecord] | EncodedRecords:
+        """As `take` or `take_encoded`, from the offset `first` to `last`, for ranges that ascend from call to call.
+
+        The records have this delivery count. `next_offset` is then where to go on, or after `last`.
+        """
+        records: list[ConsumerRecord] = []
+        encoded: EncodedRecords = EncodedRecords()
+        self.next_offset = max(self.next_offset, first)
+        self.last_offset = last
+        self.delivery_count = delivery_count
+        try:
+            if is_encoded:
+                self._take(max_records, encoded.runs, encoded)
+            else:
+                self._take(max_records, records, None)
+        finally:
+            self.last_offset = _ALL
+            self.delivery_count = 0
+        return encoded if is_encoded else records
+
     def _take(self, wanted: cython.Py_ssize_t, records: list[Any], encoded: EncodedRecords | None) -> None:
         left: cython.Py_ssize_t = wanted
         if self.failure is not None:
             raise self.failure
         try:
-            while left > 0 and self._has_batch():
+            while left > 0 and self.next_offset <= self.last_offset and self._has_batch():
                 if encoded is None:
                     left = wanted - self.take_from_batch(records, wanted)
                 else:
                     left -= self.skip_in_batch(encoded, left)
                 if self.cursor.remaining == 0 and not self.on_record:
-                    self.next_offset = self.batch.next_offset
+                    self.next_offset = max(self.next_offset, self.batch.next_offset)
                     self.cursor = None
         except KafkaError as error:
             self.failure = self._corrupt(error) if isinstance(error, CorruptRecordError) else error
@@ -320,7 +355,7 @@ class RecordsDecoder:
             return False
         for header, payload in self.batches:
             if payload is None:
-                self.next_offset = header.next_offset
+                self.next_offset = max(self.next_offset, header.next_offset)
                 continue
             self.cursor = RecordCursor(payload, header.record_count, header.last_offset_delta)
             self.batch = OpenBatch(self, header)
@@ -336,14 +371,20 @@ class RecordsDecoder:
         offset: cython.longlong
         cursor: RecordCursor = self.cursor
         batch: OpenBatch = self.batch
+        record: ConsumerRecord
         while len(records) < max_records and (self.on_record or cursor.remaining > 0):
             if not self.on_record and not cursor.advance():
                 raise cursor.corrupt()
             # A record that cannot be deserialized is met again by the next call.
             self.on_record = True
             offset = batch.base_offset + cursor.offset_delta
+            if offset > self.last_offset:
+                self.next_offset = self.last_offset + 1
+                break
             if offset >= self.next_offset:
-                records.append(batch.make_record(cursor))
+                record = batch.make_record(cursor)
+                record.delivery_count = self.delivery_count
+                records.append(record)
                 self.next_offset = offset + 1
             self.on_record = False
         return len(records)
@@ -361,15 +402,23 @@ class RecordsDecoder:
         if not is_sound:
             raise cursor.corrupt()
         first = cursor.copy()
+        last_delta: cython.longlong = self.last_offset - batch.base_offset
         with cython.nogil:
-            count = cursor.skip(max_records)
+            count = (
+                cursor.skip(max_records)
+                if last_delta >= cursor.last_offset_delta
+                else cursor.skip_through(max_records, last_delta)
+            )
         is_sound = count >= 0
         if not is_sound:
             count = ~count
         if count > 0:
-            found.runs.append(RecordRun(batch, first, count))
+            found.runs.append(RecordRun(batch, first, count, self.delivery_count))
             found.count += count
             self.next_offset = batch.base_offset + cursor.skipped_delta + 1
+        if is_sound and count < max_records and cursor.remaining > 0:
+            # It stands before a record behind the last one that is wanted.
+            self.next_offset = self.last_offset + 1
         if not is_sound:
             raise cursor.corrupt()
         return count
