@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from codegen.schema import ROOT
@@ -10,7 +11,12 @@ from codegen.schema import ROOT
 CONFIG = ROOT / "src" / "barnabas" / "config"
 #: Arguments of their own, whose types are those of keys and values.
 LEFT_OUT = ("key.serializer", "value.serializer", "key.deserializer", "value.deserializer")
-CLIENTS = {"producer": "ProducerSettings", "consumer": "ConsumerSettings", "admin": "AdminSettings"}
+CLIENTS = {
+    "producer": "ProducerSettings",
+    "consumer": "ConsumerSettings",
+    "share consumer": "ShareConsumerSettings",
+    "admin": "AdminSettings",
+}
 TYPES = {
     "boolean": "bool",
     "short": "int",
@@ -48,7 +54,14 @@ if TYPE_CHECKING:
 
 def write() -> str:
     """Return the text of `typed_settings.py`."""
-    fields = {section: _fields(section) for section in CLIENTS}
+    from barnabas.config.support import NOT_OF_SHARE_CONSUMERS, ONLY_OF_SHARE_CONSUMERS
+
+    fields = {
+        "producer": _fields("producer"),
+        "consumer": _fields("consumer", ONLY_OF_SHARE_CONSUMERS),
+        "share consumer": _fields("consumer", NOT_OF_SHARE_CONSUMERS),
+        "admin": _fields("admin"),
+    }
     common = [field for field in fields["admin"] if all(field in others for others in fields.values())]
     text = HEAD + _class("ClientSettings", "TypedDict, total=False", "all clients", common)
     for section, name in CLIENTS.items():
@@ -58,9 +71,9 @@ def write() -> str:
     return text
 
 
-def _fields(section: str) -> list[str]:
+def _fields(section: str, without: Iterable[str] = ()) -> list[str]:
     settings = json.loads((CONFIG / f"{section}.json").read_text(encoding="utf-8"))
-    return [_field(setting) for setting in settings if setting["name"] not in LEFT_OUT]
+    return [_field(setting) for setting in settings if setting["name"] not in (*LEFT_OUT, *without)]
 
 
 def _class(name: str, bases: str, about: str, fields: list[str]) -> str:

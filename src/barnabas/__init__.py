@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.fetching.fetched_data import FetchedData
     from barnabas.client.consumer.membership.messages import GroupMembershipOperation
     from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp
+    from barnabas.client.consumer.share.acknowledgements import AcknowledgeType
+    from barnabas.client.consumer.share.share_consumer import ShareConsumer
+    from barnabas.client.consumer.share.share_polling import AcknowledgementCommitCallback
     from barnabas.client.consumer.subscription_pattern import SubscriptionPattern
     from barnabas.client.producer.append import FutureRecordMetadata, RecordMetadata
     from barnabas.client.producer.producer import Producer
@@ -36,12 +39,19 @@ if TYPE_CHECKING:
     from barnabas.client.producer.transaction import Transaction
     from barnabas.client.producer.transactions.states import PreparedTxnState
     from barnabas.client.telemetry.kafka_metric import KafkaMetric
-    from barnabas.config.typed_settings import AdminSettings, ConsumerSettings, ProducerSettings
-    from barnabas.protocol.topic_partition import TopicPartition
+    from barnabas.config.typed_settings import (
+        AdminSettings,
+        ConsumerSettings,
+        ProducerSettings,
+        ShareConsumerSettings,
+    )
+    from barnabas.protocol.topic_partition import TopicIdPartition, TopicPartition
 
 __version__ = "0.2.0"
 
 __all__ = [
+    "AcknowledgeType",
+    "AcknowledgementCommitCallback",
     "AdminClient",
     "AdminSettings",
     "Broker",
@@ -71,8 +81,11 @@ __all__ = [
     "RecordHeader",
     "RecordHeaders",
     "RecordMetadata",
+    "ShareConsumer",
+    "ShareConsumerSettings",
     "SubscriptionPattern",
     "TableFuture",
+    "TopicIdPartition",
     "TopicPartition",
     "Transaction",
     "__version__",
@@ -94,6 +107,9 @@ _HOMES = {
     "barnabas.client.consumer.fetching.fetched_data": "FetchedData",
     "barnabas.client.consumer.membership.messages": "GroupMembershipOperation",
     "barnabas.client.consumer.offsets": "ConsumerGroupMetadata OffsetAndMetadata OffsetAndTimestamp",
+    "barnabas.client.consumer.share.acknowledgements": "AcknowledgeType",
+    "barnabas.client.consumer.share.share_consumer": "ShareConsumer",
+    "barnabas.client.consumer.share.share_polling": "AcknowledgementCommitCallback",
     "barnabas.client.consumer.subscription_pattern": "SubscriptionPattern",
     "barnabas.client.producer.append": "FutureRecordMetadata RecordMetadata",
     "barnabas.client.producer.producer": "Producer",
@@ -104,8 +120,8 @@ _HOMES = {
     "barnabas.client.producer.send_table": "TableFuture",
     "barnabas.client.producer.transactions.states": "PreparedTxnState",
     "barnabas.client.telemetry.kafka_metric": "KafkaMetric",
-    "barnabas.config.typed_settings": "AdminSettings ConsumerSettings ProducerSettings",
-    "barnabas.protocol.topic_partition": "TopicPartition",
+    "barnabas.config.typed_settings": "AdminSettings ConsumerSettings ProducerSettings ShareConsumerSettings",
+    "barnabas.protocol.topic_partition": "TopicIdPartition TopicPartition",
 }
 
 

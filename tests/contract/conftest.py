@@ -30,6 +30,10 @@ _KAFKA_SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
     "delegation.token.secret.key": "a secret of the tests",
+    # Members of share groups hear of their targets soon, and their locks may be short.
+    "group.share.min.heartbeat.interval.ms": "200",
+    "group.share.heartbeat.interval.ms": "200",
+    "group.share.min.record.lock.duration.ms": "1000",
 }
 _numbers = itertools.count()
 

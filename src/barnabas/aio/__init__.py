@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from barnabas.aio.consumer_rebalance_listener import ConsumerRebalanceListener
     from barnabas.aio.environment import LoopEnvironment
     from barnabas.aio.producer import Producer
+    from barnabas.aio.share_consumer import ShareConsumer
     from barnabas.aio.transaction import Transaction
     from barnabas.client.admin.new_topic import NewTopic
     from barnabas.protocol.topic_partition import TopicPartition
@@ -45,6 +46,7 @@ __all__ = [
     "LoopEnvironment",
     "NewTopic",
     "Producer",
+    "ShareConsumer",
     "TopicPartition",
     "Transaction",
 ]
@@ -55,6 +57,7 @@ _HOMES = {
     "barnabas.aio.consumer_rebalance_listener": "ConsumerRebalanceListener",
     "barnabas.aio.environment": "LoopEnvironment",
     "barnabas.aio.producer": "Producer",
+    "barnabas.aio.share_consumer": "ShareConsumer",
     "barnabas.aio.transaction": "Transaction",
     "barnabas.client.admin.new_topic": "NewTopic",
     "barnabas.protocol.topic_partition": "TopicPartition",

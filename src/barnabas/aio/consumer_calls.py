@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from barnabas.aio.loop_waiter import LoopWaiter
     from barnabas.aio.single_loop_use import LoopUse
     from barnabas.client.consumer.consumer_polling import ConsumerPolling
+    from barnabas.client.consumer.share.share_polling import SharePolling
     from barnabas.client.steps import Steps
 
 log = logging.getLogger("barnabas.aio")
@@ -23,7 +24,7 @@ T = TypeVar("T")
 class ConsumerCalls:
     """Runs `Steps` in coroutines; what a cancelled call has begun goes on without its caller, and is waited for."""
 
-    def __init__(self, polling: ConsumerPolling, loop_use: LoopUse, waiter: LoopWaiter) -> None:
+    def __init__(self, polling: ConsumerPolling | SharePolling, loop_use: LoopUse, waiter: LoopWaiter) -> None:
         self._polling = polling
         self._loop_use = loop_use
         self._waiter = waiter

@@ -71,7 +71,7 @@ SUPPORTED: dict[str, frozenset[str]] = {
         fetch.min.bytes group.id group.instance.id group.protocol group.remote.assignor heartbeat.interval.ms
         interceptor.classes isolation.level key.deserializer
         max.partition.fetch.bytes max.poll.interval.ms max.poll.records partition.assignment.strategy
-        session.timeout.ms value.deserializer
+        session.timeout.ms share.acknowledgement.mode share.acquire.mode value.deserializer
         """
     ),
     "admin": _names(f"{_CLIENT} bootstrap.controllers default.api.timeout.ms retries"),
@@ -237,6 +237,23 @@ _SUBJECTS = (
     ("interceptor.", "interceptors"),
     ("offsets.topic.replication", "replication"),
     ("zookeeper.", "ZooKeeper mode"),
+)
+
+#: Of a consumer's settings, those that a share consumer does not have, and why; the other two are only its own.
+NOT_OF_SHARE_CONSUMERS = {
+    "auto.offset.reset": "the group has it, as share.auto.offset.reset",
+    "enable.auto.commit": "records are acknowledged one by one (share.acknowledgement.mode), not by offsets",
+    "group.instance.id": "share groups have no static members",
+    "group.protocol": "share groups have one of their own",
+    "group.remote.assignor": "the broker chooses, by group.share.assignors",
+    "heartbeat.interval.ms": "the group has it, as share.heartbeat.interval.ms",
+    "interceptor.classes": "share consumers have no interceptors",
+    "isolation.level": "the group has it, as share.isolation.level",
+    "partition.assignment.strategy": "the group's coordinator assigns the partitions",
+    "session.timeout.ms": "the group has it, as share.session.timeout.ms",
+}
+ONLY_OF_SHARE_CONSUMERS = dict.fromkeys(
+    ("share.acknowledgement.mode", "share.acquire.mode"), "only a ShareConsumer has it"
 )
 
 WHOLE_PREFIXES = ("listener.name.", "config.providers.", "zookeeper.")

@@ -160,6 +160,24 @@ class ConsumerSettings(ClientSettings, total=False):
     max_poll_records: int
     partition_assignment_strategy: Any
     session_timeout_ms: int
+
+
+class ShareConsumerSettings(ClientSettings, total=False):
+    """Kafka's settings of a share consumer."""
+
+    allow_auto_create_topics: bool
+    auto_commit_interval_ms: int
+    check_crcs: bool
+    client_rack: str
+    default_api_timeout_ms: int
+    exclude_internal_topics: bool
+    fetch_max_bytes: int
+    fetch_max_wait_ms: int
+    fetch_min_bytes: int
+    group_id: str | None
+    max_partition_fetch_bytes: int
+    max_poll_interval_ms: int
+    max_poll_records: int
     share_acknowledgement_mode: str
     share_acquire_mode: str
 

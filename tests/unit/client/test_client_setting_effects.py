@@ -62,6 +62,7 @@ WITH: dict[str, dict[str, Any]] = {
 }
 #: Settings that act in the shells, in compiled parts or before there is a client, and the tests that show them.
 _PRODUCER = "unit/client/producer/test_producer.py::"
+_QUEUES = "contract/test_share_consumer.py::"
 SHOWN_BY = {
     "client.dns.lookup": "unit/network/test_canonical_names.py"
     "::test_canonical_names_take_the_place_of_bootstrap_servers_where_they_are_asked_for",
@@ -76,13 +77,16 @@ SHOWN_BY = {
     "partitioner.ignore.keys": _PRODUCER
     + "test_keys_can_be_ignored_so_that_all_records_fill_the_sticky_partitions_batch",
     "retries": "unit/client/admin/test_admin_client.py::test_it_tries_again_no_more_often_than_retries_allows",
+    "share.acknowledgement.mode": _QUEUES + "test_what_does_not_fit_is_refused_in_words",
+    "share.acquire.mode": _QUEUES + "test_record_limit_keeps_to_max_poll_records",
     "value.serializer": _PRODUCER + "test_key_and_value_pass_the_serializers_of_the_settings_and_travel_as_bytes",
 }
 _OF_ADMINS = {"bootstrap.controllers", "default.api.timeout.ms", "retries"}
+_OF_SHARE_CONSUMERS = {"share.acknowledgement.mode", "share.acquire.mode"}
 _OF_ALL = {"client.dns.lookup", "config.providers"}
 ELSEWHERE = {
-    *(("producer", name) for name in SHOWN_BY.keys() - _OF_ADMINS),
-    *(("consumer", name) for name in _OF_ALL | {"enable.metrics.push"}),
+    *(("producer", name) for name in SHOWN_BY.keys() - _OF_ADMINS - _OF_SHARE_CONSUMERS),
+    *(("consumer", name) for name in _OF_ALL | _OF_SHARE_CONSUMERS | {"enable.metrics.push"}),
     *(("admin", name) for name in _OF_ALL | _OF_ADMINS),
 }
 SUPPORTED_OF_CLIENTS = sorted((section, name) for section in CLIENTS for name in SUPPORTED[section])

@@ -74,7 +74,7 @@ class ConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
         use: ExclusiveUse,
         settings: dict[str, Any],
     ) -> None:
-        properties, names = _split(topics)
+        properties, names = split_arguments(topics, "Consumer")
         self._config = ConsumerConfig(properties, settings)
         self._parts = consumer_parts(self._config, environment)
         self._polling = ConsumerPolling(self._parts)
@@ -341,7 +341,7 @@ class ConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
         return lookup.found
 
 
-def _split(arguments: Sequence[Any]) -> tuple[dict[str, Any], list[str]]:
+def split_arguments(arguments: Sequence[Any], what: str) -> tuple[dict[str, Any], list[str]]:
     """Return settings given as dicts, and topics."""
     properties: dict[str, Any] = {}
     topics: list[str] = []
@@ -351,5 +351,5 @@ def _split(arguments: Sequence[Any]) -> tuple[dict[str, Any], list[str]]:
         elif isinstance(argument, str):
             topics.append(argument)
         else:
-            raise IllegalTypeError(f"Consumer takes topic names and a dict of settings, not {argument!r}")
+            raise IllegalTypeError(f"{what} takes topic names and a dict of settings, not {argument!r}")
     return properties, topics

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from itertools import count
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from barnabas.client.consumer.assignors.consumer_partition_assignor import ConsumerPartitionAssignor
 from barnabas.client.consumer.assignors.cooperative_sticky_assignor import CooperativeStickyAssignor
@@ -14,6 +14,7 @@ from barnabas.client.consumer.assignors.round_robin_assignor import RoundRobinAs
 from barnabas.client.consumer.assignors.sticky_assignor import StickyAssignor
 from barnabas.client.serializers import StringDeserializer, resolve_serializer
 from barnabas.config.client_config import ClientConfig
+from barnabas.config.support import ONLY_OF_SHARE_CONSUMERS
 from barnabas.errors import ConfigError
 
 _numbers = count(1)
@@ -44,8 +45,13 @@ class ConsumerConfig(ClientConfig):
 
     __slots__ = ("assignors", "client_id", "enable_auto_commit", "key_deserializer", "value_deserializer")
 
+    #: Settings that this kind of consumer does not have, with the reasons, and what it is called there.
+    REFUSED: ClassVar[Mapping[str, str]] = ONLY_OF_SHARE_CONSUMERS
+    REFUSED_BY = "a consumer"
+
     def __init__(self, properties: Mapping[str, Any] | None = None, keywords: Mapping[str, Any] | None = None) -> None:
         super().__init__("consumer", _listed(properties), _listed(keywords))
+        self._refuse_what_others_have()
         self.client_id = self["client.id"] or self._new_client_id()
         self.key_deserializer = _deserializer(self["key.deserializer"], "key.deserializer")
         self.value_deserializer = _deserializer(self["value.deserializer"], "value.deserializer")
@@ -82,6 +88,11 @@ class ConsumerConfig(ClientConfig):
         if self.is_given("enable.auto.commit") and self.get_bool("enable.auto.commit"):
             raise ConfigError("enable.auto.commit=true needs a group.id: offsets are committed for a group")
         return False
+
+    def _refuse_what_others_have(self) -> None:
+        given = [f"{name} ({reason})" for name, reason in self.REFUSED.items() if self.is_given(name)]
+        if given:
+            raise ConfigError(f"{', '.join(given)} cannot be set for {self.REFUSED_BY}")
 
     def _check_protocol(self) -> None:
         """Refuse the settings that the other protocol alone has, as Kafka does."""

@@ -12,7 +12,7 @@ from barnabas.protocol.api import ApiKey
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
 
-_HEARTBEATS: Final = (ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT)
+_HEARTBEATS: Final = (ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT)
 ASSIGNED, LOST, REVOKED = "partition-assigned", "partition-lost", "partition-revoked"
 # What Kafka says how long ago was what has never been.
 _NEVER: Final = -1.0

@@ -58,16 +58,8 @@ def consumer_parts(config: ConsumerConfig, environment: Environment) -> Consumer
     """Make all parts; nothing is connected and no thread of the consumer runs yet."""
     anatomy.record_if_asked("client")
     subscriptions = SubscriptionState(AutoOffsetResetStrategy.parse(config.get_str("auto.offset.reset")))
-    metadata = ConsumerMetadata(
-        subscriptions,
-        refresh_backoff=config.get_seconds("retry.backoff.ms"),
-        refresh_backoff_max=config.get_seconds("retry.backoff.max.ms"),
-        max_age=config.get_seconds("metadata.max.age.ms"),
-        allow_auto_create_topics=config.get_bool("allow.auto.create.topics"),
-        exclude_internal_topics=config.get_bool("exclude.internal.topics"),
-        random=environment.random,
-    )
-    client = _network_client(config, environment, metadata)
+    metadata = application_metadata(config, environment, subscriptions)
+    client = consumer_network_client(config, environment, metadata)
     fetch_config = FetchConfig.of(config, config.key_deserializer, config.value_deserializer)
     retry_backoff = config.get_seconds("retry.backoff.ms")
     fetch_metrics = FetchMetrics(metric_config(config))
@@ -83,7 +75,7 @@ def consumer_parts(config: ConsumerConfig, environment: Environment) -> Consumer
     interceptors = ConsumerInterceptors(config["interceptor.classes"], config.given)
     coordinator = None
     if config.group_id is not None:
-        membership = _membership_core(config, config.group_id, environment, client.client.wakeup)
+        membership = _membership_core(config, environment, client.client.wakeup)
         coordinator = _coordinator(config, environment, membership, subscriptions, metadata, interceptors.on_commit)
     collector = FetchCollector(fetcher, subscriptions, metadata)
     return ConsumerParts(
@@ -100,7 +92,25 @@ def consumer_parts(config: ConsumerConfig, environment: Environment) -> Consumer
     )
 
 
-def _network_client(config: ConsumerConfig, environment: Environment, metadata: Metadata) -> ConsumerNetworkClient:
+def application_metadata(
+    config: ConsumerConfig, environment: Environment, subscriptions: SubscriptionState
+) -> ConsumerMetadata:
+    """Make what the application's core knows of the cluster."""
+    return ConsumerMetadata(
+        subscriptions,
+        refresh_backoff=config.get_seconds("retry.backoff.ms"),
+        refresh_backoff_max=config.get_seconds("retry.backoff.max.ms"),
+        max_age=config.get_seconds("metadata.max.age.ms"),
+        allow_auto_create_topics=config.get_bool("allow.auto.create.topics"),
+        exclude_internal_topics=config.get_bool("exclude.internal.topics"),
+        random=environment.random,
+    )
+
+
+def consumer_network_client(
+    config: ConsumerConfig, environment: Environment, metadata: Metadata
+) -> ConsumerNetworkClient:
+    """Make the way to the network of one core."""
     return ConsumerNetworkClient(
         environment.network_client(config, config.client_id, metadata),
         environment.clock,
@@ -110,9 +120,17 @@ def _network_client(config: ConsumerConfig, environment: Environment, metadata: 
     )
 
 
-def _membership_core(
-    config: ConsumerConfig, group_id: str, environment: Environment, wake_application: Callable[[], object]
-) -> MembershipCore:
+class MembershipParts(NamedTuple):
+    """What a membership core works with: its network, its identity, its timers."""
+
+    client: ConsumerNetworkClient
+    group: GroupIdentity
+    heartbeat: Heartbeat
+    backoff: Callable[[int], float]
+
+
+def membership_parts(config: ConsumerConfig, environment: Environment, *, session_timeout: float) -> MembershipParts:
+    """Make them; `session_timeout` is in seconds, infinity where the coordinator alone knows it."""
     metadata = CoordinatorMetadata(
         refresh_backoff=config.get_seconds("retry.backoff.ms"),
         refresh_backoff_max=config.get_seconds("retry.backoff.max.ms"),
@@ -123,19 +141,38 @@ def _membership_core(
         config.get_seconds("retry.backoff.ms"), config.get_seconds("retry.backoff.max.ms"), environment.random
     ).backoff
     heartbeat = Heartbeat(
-        # In the consumer protocol the coordinator alone knows the session's timeout, and tells the interval.
-        session_timeout=inf if config.is_consumer_protocol else config.get_seconds("session.timeout.ms"),
+        session_timeout=session_timeout,
         interval=config.get_seconds("heartbeat.interval.ms"),
         max_poll_interval=config.get_seconds("max.poll.interval.ms"),
         backoff=backoff,
     )
     group = GroupIdentity(
-        group_id,
+        str(config.group_id),
         config.group_instance_id,
         config.get_int("session.timeout.ms"),
         config.get_int("max.poll.interval.ms"),
     )
-    client = _network_client(config, environment, metadata)
+    return MembershipParts(consumer_network_client(config, environment, metadata), group, heartbeat, backoff)
+
+
+def coordinator_settings(config: ConsumerConfig, *, auto_commit_interval: float | None) -> CoordinatorSettings:
+    """Return the settings of the application's side of a group."""
+    return CoordinatorSettings(
+        group_id=str(config.group_id),
+        group_instance_id=config.group_instance_id,
+        auto_commit_interval=auto_commit_interval,
+        rebalance_timeout=config.get_seconds("max.poll.interval.ms"),
+        api_timeout=config.get_seconds("default.api.timeout.ms"),
+        retry_backoff=config.get_seconds("retry.backoff.ms"),
+    )
+
+
+def _membership_core(
+    config: ConsumerConfig, environment: Environment, wake_application: Callable[[], object]
+) -> MembershipCore:
+    # In the consumer protocol the coordinator alone knows the session's timeout, and tells the interval.
+    session_timeout = inf if config.is_consumer_protocol else config.get_seconds("session.timeout.ms")
+    client, group, heartbeat, backoff = membership_parts(config, environment, session_timeout=session_timeout)
     if not config.is_consumer_protocol:
         return MembershipCore(client, group, heartbeat, backoff, wake_application)
     membership = partial(
@@ -159,15 +196,8 @@ def _coordinator(
     on_commit: Callable[[Offsets], object],
 ) -> Coordinator:
     group_id = str(config.group_id)
-    settings = CoordinatorSettings(
-        group_id=group_id,
-        group_instance_id=config.group_instance_id,
-        auto_commit_interval=config.get_seconds("auto.commit.interval.ms") if config.enable_auto_commit else None,
-        rebalance_timeout=config.get_seconds("max.poll.interval.ms"),
-        api_timeout=config.get_seconds("default.api.timeout.ms"),
-        retry_backoff=config.get_seconds("retry.backoff.ms"),
-    )
-
+    interval = config.get_seconds("auto.commit.interval.ms") if config.enable_auto_commit else None
+    settings = coordinator_settings(config, auto_commit_interval=interval)
     rebalances = RebalanceMetrics(environment.clock, metric_config(config))
 
     def start() -> Callable[[float], object]:

@@ -394,16 +394,16 @@ class ConsumerPolling:
         coordinator = self._coordinator
         if coordinator is not None:
             if coordinator.has_heartbeat_thread:
-                yield from _attempt(errors, self._finish_commits(deadline))
+                yield from attempt(errors, self._finish_commits(deadline))
                 before = len(errors)
-                yield from _attempt(errors, self._leave_group(operation))
+                yield from attempt(errors, self._leave_group(operation))
                 if len(errors) > before:
                     coordinator.leave_at_once(operation)
             yield from coordinator.stop_heartbeat_thread(self._clock(), deadline)
-            yield from _attempt(errors, self._abandon_commits())
-        yield from _attempt(errors, self._close_sessions())
+            yield from attempt(errors, self._abandon_commits())
+        yield from attempt(errors, self._close_sessions())
         self._collector.drop_all()
-        yield from _attempt(errors, last_push(self.telemetry, self._client.poll, self._clock, deadline))
+        yield from attempt(errors, last_push(self.telemetry, self._client.poll, self._clock, deadline))
         self._client.client.close()
         self._interceptors.close()
         if errors:
@@ -444,7 +444,8 @@ class ConsumerPolling:
         yield from ()
 
 
-def _attempt(errors: list[BaseException], steps: Steps[object]) -> Steps[None]:
+def attempt(errors: list[BaseException], steps: Steps[object]) -> Steps[None]:
+    """Take steps of a close, and note an error for its end."""
     try:
         yield from steps
     except Exception as error:  # noqa: BLE001 - also what a callback of the application raised; it comes out at the end

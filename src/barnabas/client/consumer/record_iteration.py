@@ -61,6 +61,15 @@ class RecordIteration:
             if name == partition:
                 iterator.__setstate__(len(records))
 
+    def rest(self) -> dict[TopicPartition, Sequence[ConsumerRecord]]:
+        """Return all records, by partition, that were polled and not handed out."""
+        found: dict[TopicPartition, Sequence[ConsumerRecord]] = {}
+        for name, records, iterator in self._waiting:
+            left = iterator.__length_hint__()
+            if left:
+                found[name] = records[len(records) - left :]
+        return found
+
     def clear(self) -> None:
         """Hand out nothing more."""
         for name in {name for name, _, _ in self._waiting}:

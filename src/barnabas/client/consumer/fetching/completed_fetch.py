@@ -101,14 +101,14 @@ class CompletedFetch:
         """
         config = self._config
         if self._decoder is None:
-            self._decoder = self._new_decoder(config.key_deserializer, config.value_deserializer)
+            self._decoder = self._new_decoder(config)
         decoder = self._decoder
         stay_bytes = config.key_deserializer is None and config.value_deserializer is None
         try:
             records: Found = decoder.take_encoded(max_records) if stay_bytes else decoder.take(max_records)
         except RecordDeserializationError as error:
             # Read again, as bytes: the deserializers may have got as far as the value.
-            undecoded: list[ConsumerRecord] = self._new_decoder(None, None).take(1)
+            undecoded: list[ConsumerRecord] = self._new_decoder(config.as_bytes()).take(1)
             error.record = undecoded[0] if undecoded else None
             raise
         self.next_offset = decoder.next_offset
@@ -148,28 +148,36 @@ class CompletedFetch:
         self.is_consumed = True
         self._data = b""
 
+    def _new_decoder(self, config: FetchConfig) -> Any:
+        return new_decoder(self._data, self.partition, self.next_offset, config, self._aborted_transactions())
+
     def _aborted_transactions(self) -> list[tuple[int, int]] | None:
         if self._config.isolation_level != IsolationLevel.READ_COMMITTED:
             return None
         return [(aborted.producer_id, aborted.first_offset) for aborted in self.response.aborted_transactions or ()]
 
-    def _new_decoder(self, key_deserializer: Any, value_deserializer: Any) -> Any:
-        topic = self.partition.topic
-        with_headers = hasattr(key_deserializer, "deserialize") or hasattr(value_deserializer, "deserialize")
-        if with_headers:
-            key_deserializer = _with_headers(key_deserializer, topic)
-            value_deserializer = _with_headers(value_deserializer, topic)
-        return RecordsDecoder(
-            self._data,
-            topic,
-            self.partition.partition,
-            self.next_offset,
-            check_crcs=self._config.check_crcs,
-            aborted_transactions=self._aborted_transactions(),
-            key_deserializer=key_deserializer,
-            value_deserializer=value_deserializer,
-            with_headers=with_headers,
-        )
+
+def new_decoder(
+    data: Buffer, partition: TopicPartition, offset: int, config: FetchConfig, aborted: list[tuple[int, int]] | None
+) -> Any:
+    """Return what decodes the fetched bytes of a partition, from an offset on."""
+    topic, number = partition
+    key_deserializer, value_deserializer = config.key_deserializer, config.value_deserializer
+    with_headers = hasattr(key_deserializer, "deserialize") or hasattr(value_deserializer, "deserialize")
+    if with_headers:
+        key_deserializer = _with_headers(key_deserializer, topic)
+        value_deserializer = _with_headers(value_deserializer, topic)
+    return RecordsDecoder(
+        data,
+        topic,
+        number,
+        offset,
+        check_crcs=config.check_crcs,
+        aborted_transactions=aborted,
+        key_deserializer=key_deserializer,
+        value_deserializer=value_deserializer,
+        with_headers=with_headers,
+    )
 
 
 def _with_headers(deserializer: Any, topic: str) -> Any:

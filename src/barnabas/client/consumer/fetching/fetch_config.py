@@ -43,6 +43,10 @@ class FetchConfig(NamedTuple):
             value_deserializer=value_deserializer,
         )
 
+    def as_bytes(self) -> FetchConfig:
+        """Return the same without deserializers."""
+        return self._replace(key_deserializer=None, value_deserializer=None)
+
 
 def isolation_level(name: str) -> int:
     """Return the number that stands for `isolation.level` on the wire."""

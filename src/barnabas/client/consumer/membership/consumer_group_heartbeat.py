@@ -13,10 +13,21 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.membership.messages import TopicIdPartitions
 
 _FIRST_VERSION_WITH_REGEX: Final = 1
+_NOT_SUPPORTED: Final = (
+    "The cluster does not support the consumer group protocol (KIP-848): set group.protocol=classic until it is "
+    "upgraded, or group.version=1 in the cluster"
+)
+_NO_REGEX: Final = (
+    "The cluster does not resolve regular expressions of subscriptions: it must be upgraded for subscribe() with a "
+    "SubscriptionPattern; a re.Pattern is matched by the consumer itself"
+)
 
 
 class HeartbeatState:
     """What the member says of itself, and what the coordinator has heard of it. Belongs to the membership core."""
+
+    #: The setting of the brokers that bounds a group.
+    MAX_SIZE: Final = "group.consumer.max.size"
 
     def __init__(self, group: GroupIdentity, member_id: str, server_assignor: str | None, rack_id: str | None) -> None:
         self._group = group
@@ -75,6 +86,11 @@ class HeartbeatState:
             instance_id=self._group.group_instance_id,
         )
         return _builder(request, 0)
+
+    def not_supported(self) -> str:
+        """Return what is to be done where the cluster does not know the request."""
+        # Without a regex there is nothing in it that another version would carry.
+        return _NO_REGEX if self.topic_regex is not None else _NOT_SUPPORTED
 
     def _fields(self) -> dict[str, Any]:
         return {

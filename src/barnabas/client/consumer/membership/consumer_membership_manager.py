@@ -47,22 +47,17 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.membership.coordinator_lookup import CoordinatorLookup
     from barnabas.client.consumer.membership.group_requests import GroupIdentity
     from barnabas.client.consumer.membership.heartbeat import Heartbeat
+    from barnabas.client.consumer.membership.share_group_heartbeat import ShareHeartbeatState
     from barnabas.network.node import Node
     from barnabas.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 
 _FENCED: Final = (UnknownMemberIdError, FencedMemberEpochError)
-_NOT_SUPPORTED: Final = (
-    "The cluster does not support the consumer group protocol (KIP-848): set group.protocol=classic until it is "
-    "upgraded, or group.version=1 in the cluster"
-)
-_NO_REGEX: Final = (
-    "The cluster does not resolve regular expressions of subscriptions: it must be upgraded for subscribe() with a "
-    "SubscriptionPattern; a re.Pattern is matched by the consumer itself"
-)
 
 
 class ConsumerMembershipManager:
     """One member's side of the consumer protocol: Kafka's ConsumerMembershipManager and its heartbeat requests.
+
+    With a `ShareHeartbeatState` it is that of a share group (KIP-932), which differs in the requests alone.
 
     It belongs to the membership core. What the application has to do with a target (commit, listeners, positions) is
     not its business: it posts `TargetAssigned` and goes on with heartbeats until `Reconciled` comes, which the next
@@ -77,7 +72,7 @@ class ConsumerMembershipManager:
         heartbeat: Heartbeat,
         post: Callable[[Event], object],
         *,
-        request: HeartbeatState,
+        request: HeartbeatState | ShareHeartbeatState,
     ) -> None:
         self._client = client
         self._lookup = lookup
@@ -235,8 +230,7 @@ class ConsumerMembershipManager:
         if is_gone or isinstance(error, _FENCED):
             self._lose(f"the coordinator answered a heartbeat with: {error}")
         elif isinstance(error, UnsupportedVersionError):
-            # Without a regex there is nothing in the request that another version would carry.
-            self._fail(UnsupportedVersionError(_NO_REGEX if self._request.topic_regex is not None else _NOT_SUPPORTED))
+            self._fail(UnsupportedVersionError(self._request.not_supported()))
         elif not error.retriable:
             self._fail(error)
 
@@ -245,7 +239,7 @@ class ConsumerMembershipManager:
         if code == GroupAuthorizationError.code:
             return GroupAuthorizationError(f"Not authorized to read in group {group!r}")
         if code == GroupMaxSizeReachedError.code:
-            return GroupMaxSizeReachedError(f"Group {group!r} has as many members as it may (group.consumer.max.size)")
+            return GroupMaxSizeReachedError(f"Group {group!r} has as many members as it may ({self._request.MAX_SIZE})")
         if code in (FencedInstanceIdError.code, UnreleasedInstanceIdError.code):
             return for_code(
                 code,
