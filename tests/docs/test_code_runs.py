@@ -27,6 +27,7 @@ from tests.docs.pages import PAGES, ROOT, Block, blocks
 
 #: Pages whose code needs more than a broker, and the tests that run it.
 ELSEWHERE = {
+    "docs/guide/queues.md": "tests/contract/test_documented_queues.py",
     "docs/guide/security.md": "tests/contract/test_security.py",
     "docs/guide/serializers.md": "tests/interop/test_documented_serializers.py",
     "docs/guide/testing.md": "tests/unit/testing/test_pytest_plugin.py",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from barnabas.client.admin.admin_client import AdminClient
     from barnabas.client.consumer.consumer import Consumer
+    from barnabas.client.consumer.share.share_consumer import ShareConsumer
     from barnabas.client.producer.producer import Producer
 
 
@@ -86,6 +87,17 @@ def consumer(args: Namespace, defaults: Mapping[str, Any], forced: Mapping[str, 
     settings = {**client_settings(args, "consumer", {**base, **defaults}), **forced}
     logs.set_up(verbose=args.verbose)
     client = Consumer(settings)
+    return _checked(args, "consumer", settings, client, client.close)
+
+
+def share_consumer(args: Namespace, defaults: Mapping[str, Any], forced: Mapping[str, Any]) -> ShareConsumer:
+    """Return a share consumer; `forced` holds against what was given. Raises UnreachableError, ConfigError."""
+    from barnabas.client.consumer.share.share_consumer import ShareConsumer
+
+    base = {"default.api.timeout.ms": API_TIMEOUT_MS, "client.id": "barnabas-cli", "allow.auto.create.topics": False}
+    settings = {**client_settings(args, "consumer", {**base, **defaults}), **forced}
+    logs.set_up(verbose=args.verbose)
+    client = ShareConsumer(settings)
     return _checked(args, "consumer", settings, client, client.close)
 
 

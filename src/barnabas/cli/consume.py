@@ -23,6 +23,7 @@ _EXAMPLES = """\
   barnabas consume flights -p 0 --from 120 --to 130 -o json
   barnabas consume flights -e -f '%T %k %s\\n'   tokens: %t %p %o %T %k %s %h, lengths %K %S %R
   barnabas consume flights -g tower             share the partitions with others, commit offsets
+  barnabas consume orders --share shipping -n 5 take five records from a queue
 A PLACE is an offset, beginning, end, +10 or -10 from either end, or a time: 2013-06-01T12:00 (UTC
 unless a zone follows), -5m, -2h, -7d, @ and epoch milliseconds.
 """
@@ -41,6 +42,7 @@ def add_parser(subparsers: Subparsers) -> None:
     ending.add_argument("-e", "--exit", action="store_true", help="end where the topics end now")
     ending.add_argument("--follow", action="store_true", help="wait for more (default without -e, --to)")
     which.add_argument("-g", "--group", metavar="GROUP", help="read as a member of a group, and commit")
+    which.add_argument("--share", metavar="GROUP", help="read as a member of a share group, and accept what is printed")
     how = parser.add_argument_group("how they are printed")
     how.add_argument("-f", "--format", metavar="FORMAT", help="a format string, as kcat's")
     how.add_argument("--key-as", choices=ENCODINGS, default="utf8", metavar="ENCODING", help="|".join(ENCODINGS))
@@ -51,6 +53,8 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: Namespace) -> int:
     """Print records until the end that was asked for, or a signal."""
+    if args.share:
+        return _run_share(args)
     from barnabas.cli.connection import client_settings, consumer
     from barnabas.cli.consume_reader import Reader
 
@@ -69,6 +73,27 @@ def run(args: Namespace) -> int:
         if args.group:
             return reader.read_group(args.topics, ends=args.exit)
         return reader.read_partitions(args.topics, args.partitions, start, stop)
+
+
+def _run_share(args: Namespace) -> int:
+    from barnabas.cli.connection import admin_client, share_consumer
+    from barnabas.cli.share_reader import ShareReader
+
+    if args.group or args.partitions is not None or args.start or args.stop:
+        raise IllegalArgumentError(
+            "--share reads what the share group has not given to others: it takes no -g, -p, --from and --to; where a "
+            "new group begins is its setting share.auto.offset.reset, and `barnabas group offsets reset` moves it"
+        )
+    with admin_client(args) as admin:
+        admin.describe_topics(args.topics)
+    write = _formatter(args)
+    defaults: dict[str, Any] = {"max.poll.records": min(args.count or 500, 500)}
+    if args.count:
+        defaults["share.acquire.mode"] = "record_limit"
+    forced = {"group.id": args.share, "share.acknowledgement.mode": "explicit"}
+    with share_consumer(args, defaults, forced) as client:
+        client.subscribe(args.topics)
+        return ShareReader(client, write, Stdout(), count=args.count, ends=args.exit).read()
 
 
 def _places(args: Namespace) -> tuple[Position, Position | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli import group_offsets
+from barnabas.cli import group_offsets, share_group
 from barnabas.cli.arguments import Subparsers, add_command, add_connection
 from barnabas.cli.connection import admin_client
 from barnabas.cli.output import print_json, print_rows, print_table, printable, report_failures
@@ -59,13 +59,17 @@ def _list(args: Namespace) -> int:
 
 def _describe(args: Namespace) -> int:
     with admin_client(args) as admin:
-        found = admin.describe_groups(args.groups, raise_errors=False)
-        documents = [_document(admin, group) for group in found.values()]
+        shared = share_group.share_groups(admin, args.groups)
+        found = admin.describe_groups([name for name in args.groups if name not in shared], raise_errors=False)
+        of_consumers = {group.group_id: _document(admin, group) for group in found.values()}
+        of_queues = {name: share_group.document(admin, name) for name in shared}
+        documents = [told for name in args.groups if (told := of_consumers.get(name) or of_queues.get(name))]
     if args.output == "json":
         print_json(documents)
     else:
         for number, document in enumerate(documents):
-            _print_description(document, is_first=number == 0)
+            prints = share_group.print_description if document["group"] in shared else _print_description
+            prints(document, is_first=number == 0)
     return report_failures("group describe", found.errors.values())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.cli import share_group
 from barnabas.cli.arguments import Subparsers, add_command, add_connection, not_negative, partition_numbers
 from barnabas.cli.connection import admin_client
 from barnabas.cli.output import note, print_rows, report_failures
@@ -74,10 +75,13 @@ def _reset(args: argparse.Namespace) -> int:
         raise IllegalArgumentError("--execute and --dry-run exclude each other")
     position = _position(args)
     with admin_client(args) as admin:
-        _check_without_members(admin, args.group)
-        moves = _moves(admin, args, position)
+        is_shared = bool(share_group.share_groups(admin, [args.group]))
+        check = share_group.check_without_members if is_shared else _check_without_members
+        check(admin, args.group)
+        moves = _moves(admin, args, position, _committed(admin, args.group, is_shared=is_shared))
         if args.execute:
-            admin.alter_consumer_group_offsets(args.group, {move.partition: move.offset for move in moves})
+            alter = admin.alter_share_group_offsets if is_shared else admin.alter_consumer_group_offsets
+            alter(args.group, {move.partition: move.offset for move in moves})
     rows = [
         {
             "topic": move.partition.topic,
@@ -120,16 +124,23 @@ def _check_without_members(admin: AdminClient, group: str) -> None:
         raise GroupNotEmptyError(f"group {group!r} has {len(members)} members, who would not notice")
 
 
-def _moves(admin: AdminClient, args: argparse.Namespace, position: Position | None) -> list[Move]:
+def _committed(admin: AdminClient, group: str, *, is_shared: bool) -> dict[TopicPartition, int]:
+    """Return the committed offsets of a group; of a share group, where it begins to read."""
+    if is_shared:
+        return share_group.start_offsets(admin, group)
+    return {partition: entry.offset for partition, entry in admin.list_consumer_group_offsets(group).items()}
+
+
+def _moves(
+    admin: AdminClient, args: argparse.Namespace, position: Position | None, offsets: dict[TopicPartition, int]
+) -> list[Move]:
     from barnabas.cli.topic_offsets import partition_bounds, resolve_all
 
-    committed = admin.list_consumer_group_offsets(args.group)
-    partitions = _scope(admin, args, sorted(committed))
+    partitions = _scope(admin, args, sorted(offsets))
     bounds = partition_bounds(admin, partitions)
     missing = [partition for partition in partitions if partition not in bounds]
     if missing:
         raise UnknownTopicOrPartitionError(f"there is no partition {', '.join(map(str, missing))}")
-    offsets = {partition: entry.offset for partition, entry in committed.items()}
     if position is None:
         without = [str(partition) for partition in partitions if partition not in offsets]
         if without:
@@ -171,8 +182,20 @@ def _numbers(text: str) -> list[int]:
 
 def _delete(args: argparse.Namespace) -> int:
     with admin_client(args) as admin:
+        if share_group.share_groups(admin, [args.group]):
+            return _delete_of_share_group(admin, args)
         partitions = _scope(admin, args, sorted(admin.list_consumer_group_offsets(args.group)))
         results = admin.delete_consumer_group_offsets(args.group, partitions, raise_errors=False)
     rows = [{"topic": p.topic, "partition": p.partition, "deleted": True} for p in results]
     print_rows(args.output, rows, ("topic", "partition", "deleted"))
+    return report_failures("group offsets delete", results.errors.values())
+
+
+def _delete_of_share_group(admin: AdminClient, args: argparse.Namespace) -> int:
+    """Forget whole topics: share groups cannot forget single partitions."""
+    if any(":" in topic for topic in args.topic):
+        raise IllegalArgumentError("a share group forgets whole topics: give --topic without partitions")
+    topics = args.topic or sorted({partition.topic for partition in share_group.start_offsets(admin, args.group)})
+    results = admin.delete_share_group_offsets(args.group, topics, raise_errors=False)
+    print_rows(args.output, [{"topic": topic, "deleted": True} for topic in results], ("topic", "deleted"))
     return report_failures("group offsets delete", results.errors.values())
