@@ -31,6 +31,7 @@ from os import environ
 TYPE_CHECKING = False  # type checkers take it for typing's own
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import ModuleType
 
     from barnabas.anatomy import events as events
@@ -64,6 +65,11 @@ def record_if_asked(what: str) -> None:
         recorder = begin(directory, what, stop)
         if recorder is not None:
             start(recorder)
+
+
+def ids(brokers: Iterable[int]) -> str:
+    """Return broker ids as events have them."""
+    return ",".join(map(str, sorted(brokers)))
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -276,6 +276,53 @@ class LogCleaned(NamedTuple):
     keys: int
 
 
+# --- cluster: replicas of a partition, and who controls
+
+
+class ReplicaRole(NamedTuple):
+    """A broker took a role of a partition (leader or follower), or goes on in it with other replicas.
+
+    `leader` is -1 where there is none; `isr` and `replicas` are broker ids, separated by commas.
+    """
+
+    broker: int
+    topic: str
+    partition: int
+    role: str
+    leader: int
+    epoch: int
+    isr: str
+    replicas: str
+
+
+class IsrChanged(NamedTuple):
+    """The controller accepted the ISR that a partition's leader had proposed."""
+
+    broker: int
+    topic: str
+    partition: int
+    epoch: int
+    isr: str
+
+
+class ReplicaMoved(NamedTuple):
+    """A replica's log grew, or its high watermark moved."""
+
+    broker: int
+    topic: str
+    partition: int
+    high_watermark: int
+    end_offset: int
+
+
+class ControllerChanged(NamedTuple):
+    """A node knows of another active controller; -1 for none."""
+
+    node: int
+    controller: int
+    epoch: int
+
+
 # --- transactions
 
 
@@ -317,6 +364,10 @@ Event = (
     | SegmentsDeleted
     | SegmentsReplaced
     | LogCleaned
+    | ReplicaRole
+    | IsrChanged
+    | ReplicaMoved
+    | ControllerChanged
     | TransactionState
 )
 

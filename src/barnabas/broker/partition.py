@@ -64,6 +64,7 @@ class Partition:
         "leaderships",
         "log",
         "log_end",
+        "me",
         "messages_in",
         "partition_epoch",
         "readable",
@@ -84,6 +85,8 @@ class Partition:
         self.log = log
         self.is_leader = True
         self.leader_id = NO_LEADER
+        #: This broker's id where it is a member of a cluster.
+        self.me = -1
         self.leaderships = 0
         self.leader_epoch = INITIAL_LEADER_EPOCH
         self.partition_epoch = -1
@@ -278,6 +281,7 @@ class Partition:
         self._uncommitted.append((self.log.log_end_offset, self.appended))
         if anatomy.active is not None:
             self.log.tell_offsets(anatomy.active)
+            self._tell_replica(anatomy.active)
         self._mark(self.log_end)
         if self.in_sync is not None:
             self.in_sync.on_lag()
@@ -295,8 +299,7 @@ class Partition:
         if end <= log.high_watermark:
             return False
         log.update_high_watermark(end)
-        self._count_readable()
-        self._mark(self)
+        self._high_watermark_moved()
         return True
 
     def follow_high_watermark(self, high_watermark: int) -> bool:
@@ -305,9 +308,19 @@ class Partition:
         before = log.high_watermark
         if log.update_high_watermark(high_watermark) == before:
             return False
+        self._high_watermark_moved()
+        return True
+
+    def _high_watermark_moved(self) -> None:
         self._count_readable()
         self._mark(self)
-        return True
+        if anatomy.active is not None:
+            self._tell_replica(anatomy.active)
+
+    def _tell_replica(self, recorder: anatomy.Recorder) -> None:
+        if self.me >= 0:
+            ends = self.log.high_watermark, self.log.log_end_offset
+            recorder.record(anatomy.events.ReplicaMoved(self.me, self.topic, self.index, *ends))
 
     def followed(self, size: int) -> None:
         """Count what was appended as a follower."""

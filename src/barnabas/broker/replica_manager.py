@@ -10,7 +10,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas import errors
+from barnabas import anatomy, errors
 from barnabas.broker.commit_wait import CommitWait, Pending
 from barnabas.broker.log.append_origin import CLIENT
 from barnabas.broker.log.assigned_logs import AssignedLogs, LogBusyError
@@ -214,11 +214,21 @@ class ReplicaManager:
             elif is_sole:
                 in_sync = None
             if partition.make_leader(cluster.me, registration, in_sync, now_ms):
+                self._tell_role(cluster, partition, registration)
                 self._recover(partition)
         elif partition.make_follower(registration) or registration.leader < 0:
+            self._tell_role(cluster, partition, registration)
             fetchers.remove(name)
             if registration.leader >= 0:
                 fetchers.add(name, partition.topic_id, registration.leader, partition.leader_epoch, now_ms)
+
+    def _tell_role(self, cluster: Cluster, partition: Partition, registration: PartitionRegistration) -> None:
+        if anatomy.active is not None:
+            role = "leader" if partition.is_leader else "follower"
+            state = role, registration.leader, partition.leader_epoch
+            sets = anatomy.ids(registration.isr), anatomy.ids(registration.replicas)
+            told = anatomy.events.ReplicaRole(cluster.me, partition.topic, partition.index, *state, *sets)
+            anatomy.active.record(told)
 
     def _recover(self, partition: Partition) -> None:
         """Tell the controller that a leader has recovered which was elected uncleanly."""
@@ -258,6 +268,7 @@ class ReplicaManager:
             log = self._logs.create_log(name, topic_id, topic.configs if topic is not None else None)
         found = self._partitions[name] = Partition(name, topic_id, log, self._flushes, self._purgatory.mark)
         found.await_registration()
+        found.me = -1 if self._cluster is None else self._cluster.me
         return found
 
     def _stop_replica(self, cluster: Cluster, name: TopicPartition) -> None:
@@ -311,6 +322,9 @@ class ReplicaManager:
             in_sync.submitted = proposal
             if is_sent_again:
                 self._propose(partition, proposal)
+            elif anatomy.active is not None and not isinstance(answer, int):
+                told = partition.topic, partition.index, answer.leader_epoch, anatomy.ids(answer.isr)
+                anatomy.active.record(anatomy.events.IsrChanged(cluster.me, *told))
 
         name = TopicPartition(partition.topic, partition.index)
         cluster.alter_partitions.submit(name, partition.topic_id, proposal.sent, done)

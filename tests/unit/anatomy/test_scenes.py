@@ -8,13 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from barnabas import anatomy
 from barnabas.anatomy import events as e
 from barnabas.anatomy import recording
 from barnabas.anatomy.events import EVENTS, Event
 from barnabas.anatomy.film import KEYFRAME_STEPS, Film, subjects
 from barnabas.anatomy.picture import MOST_BOXES, Box, Picture, as_json, lane
+from barnabas.anatomy.recorder import Recorder
 from barnabas.anatomy.scenes import SCENES
 from barnabas.errors import IllegalArgumentError
+from tests.support.core_controller import CoreController
+from tests.support.replicated_cluster import ReplicatedCluster
 
 
 def play(scene: str, subject: str, *told: Event) -> Picture:
@@ -148,7 +152,20 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> recording.Recording:
     played = subprocess.run(command, capture_output=True, text=True, check=False)
     assert played.returncode == 0, played.stdout + played.stderr
     assert f"barnabas anatomy {path}" in played.stdout
-    return recording.read(path)
+    return recording.read(path)._replace(events=[*recording.read(path).events, *of_a_cluster()])
+
+
+def of_a_cluster() -> list[tuple[float, Event]]:
+    """Three brokers of a seed with one partition, which fail in turn, and a controller that becomes active."""
+    recorder = Recorder(lambda: cluster.world.now)
+    cluster = ReplicatedCluster(3)
+    anatomy.start(recorder)
+    try:
+        CoreController()
+        cluster.run()
+    finally:
+        anatomy.stop()
+    return recorder.events()
 
 
 def test_stepping_back_shows_what_was_shown_on_the_way_there(run: recording.Recording) -> None:
@@ -200,3 +217,55 @@ def test_a_step_that_there_is_not_is_refused() -> None:
         with pytest.raises(IllegalArgumentError, match="is not one of the 1 steps"):
             film.step(number)
     assert [film.step_at(at) for at in (-1.0, 0.0, 9.0)] == [0, 0, 0]
+
+
+def role(broker: int, name: str, leader: int, epoch: int, isr: str, partition: int = 0) -> Event:
+    return e.ReplicaRole(broker, "t", partition, name, leader, epoch, isr, "1,2,3")
+
+
+ROLES = (role(1, "leader", 1, 0, "1,2,3"), role(2, "follower", 1, 0, "1,2,3"), role(3, "follower", 1, 0, "1,2,3"))
+
+
+def test_each_broker_shows_its_replicas_and_how_far_they_are() -> None:
+    moved = (e.ReplicaMoved(1, "t", 0, 4, 8), e.ReplicaMoved(2, "t", 0, 4, 6))
+    found = play("cluster", "t", *ROLES, e.ControllerChanged(100, 100, 7), *moved)
+    assert boxes(found, "controller") == [("100", "good")]
+    assert [boxes(found, "replicas", broker=broker) for broker in (1, 2, 3)] == [
+        [("t-0", "good")], [("t-0", "done")], [("t-0", "done")],
+    ]  # fmt: skip
+    leader, follower = (one.boxes[0] for one in found.lanes if one.of.get("broker") in (1, 2))
+    assert (leader.fill, follower.fill) == (1.0, 0.75)
+    assert (follower.facts["high_watermark"], follower.facts["log_end"]) == (4, 6)
+
+
+def test_a_follower_that_falls_behind_leaves_the_isr_and_a_deposed_leader_is_told_apart() -> None:
+    shrunk = play("cluster", "t", *ROLES, e.IsrChanged(1, "t", 0, 0, "1,2"))
+    assert boxes(shrunk, "replicas", broker=3) == [("t-0", "retrying")]
+    elected = play("cluster", "t", *ROLES, e.IsrChanged(1, "t", 0, 0, "1,2"), role(2, "leader", 2, 1, "2"))
+    assert boxes(elected, "replicas", broker=1) == [("t-0", "bad")], "it does not know yet"
+    assert boxes(elected, "replicas", broker=2) == [("t-0", "good")]
+    assert boxes(elected, "cluster_changes") == [("t-0", "good"), ("t-0", "moving"), ("t-0", "good")]
+    assert elected.lanes[-1].boxes[0].facts == {"leader": 2, "leader_epoch": 1, "isr": "2"}
+    followed = play("cluster", "t", *ROLES, role(2, "leader", 2, 1, "2"), role(1, "follower", 2, 1, "2"))
+    assert boxes(followed, "replicas", broker=1) == [("t-0", "retrying")]
+
+
+def test_old_news_of_controllers_and_epochs_change_nothing() -> None:
+    scene = SCENES["cluster"]("t")
+    assert scene.apply(e.ControllerChanged(1, 100, 7))
+    assert not any(scene.apply(e.ControllerChanged(2, *old)) for old in ((101, 6), (-1, 7), (100, 7)))
+    for event in (role(2, "leader", 2, 1, "2"), e.IsrChanged(1, "t", 0, 0, "1,3"), role(3, "follower", 1, 0, "1,2,3")):
+        assert scene.apply(event)
+    assert boxes(scene.picture(), "cluster_changes") == [("t-0", "good")]
+
+
+def test_in_the_history_of_a_seed_leaders_are_elected_and_their_logs_agree(run: recording.Recording) -> None:
+    film = Film(run.events, "cluster", "t")
+    last = film.step(len(film) - 1).picture
+    replicas = [box for one in last.lanes if one.title == "replicas" for box in one.boxes]
+    # When all is healed, each replica is in sync, and one leads in the newest epoch.
+    assert sorted(box.kind for box in replicas) == ["done", "done", "good"]
+    assert len({box.facts["log_end"] for box in replicas}) == 1
+    elected = {event.epoch for _, event in run.events if isinstance(event, e.ReplicaRole)}
+    assert len(elected) > 2
+    assert any(isinstance(event, e.IsrChanged) for _, event in run.events)

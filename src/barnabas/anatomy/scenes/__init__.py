@@ -13,6 +13,7 @@ Rule 3. A scene holds what its picture needs, and of what is over only the last 
 
 from __future__ import annotations
 
+from barnabas.anatomy.scenes.cluster import ClusterScene
 from barnabas.anatomy.scenes.consumer import ConsumerScene
 from barnabas.anatomy.scenes.group import GroupScene
 from barnabas.anatomy.scenes.log import LogScene
@@ -26,5 +27,6 @@ SCENES: dict[str, type[Scene]] = {
     "consumer": ConsumerScene,
     "group": GroupScene,
     "log": LogScene,
+    "cluster": ClusterScene,
     "transactions": TransactionScene,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from barnabas import errors
+from barnabas import anatomy, errors
 from barnabas.broker.controller.bootstrap_metadata import activation_records
 from barnabas.broker.controller.broker_heartbeat_manager import BrokerIdAndEpoch
 from barnabas.broker.controller.controller_managers import ControllerManagers
@@ -347,6 +347,9 @@ class QuorumController:
     def _claim(self, epoch: int) -> None:
         now = self._clock()
         self._claim_epoch = epoch
+        if anatomy.active is not None:
+            me = self._settings.node_id
+            anatomy.active.record(anatomy.events.ControllerChanged(me, me, epoch))
         self._next_write_offset = self._raft.log_end_offset
         self.state.restart(self._committed, is_active=True)
         self.managers.cluster.activate(now.now)

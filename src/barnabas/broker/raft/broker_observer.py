@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Protocol
 
-from barnabas import errors
+from barnabas import anatomy, errors
 from barnabas.broker.raft.observed_log import ObservedLog
 from barnabas.broker.raft.raft_messages import MAX_FETCH_BYTES, METADATA_TOPIC, METADATA_TOPIC_ID
 from barnabas.network.node import Node
@@ -235,6 +235,9 @@ class MetadataLogObserver:
 
     def _set_leader(self, leader: Node | None, epoch: int) -> None:
         is_other = leader != self.leader
+        if is_other and anatomy.active is not None:
+            known = -1 if leader is None else leader.id
+            anatomy.active.record(anatomy.events.ControllerChanged(self._node_id, known, epoch))
         self.leader, self.epoch = leader, epoch
         if leader is not None:
             self._next_bootstrap, self._has_reported_trouble = 0, False
