@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from barnabas import Broker
+from barnabas import AdminClient, Broker, NewTopic, Producer
 from barnabas.anatomy import events as e
 from barnabas.anatomy import recording
 from barnabas.anatomy.scenes import SCENES
+from tests.contract.waiting import eventually
 from tests.support.running_console import RunningConsole
 
 pytest.importorskip("starlette")
@@ -22,6 +27,10 @@ BATCH: list[tuple[float, e.Event]] = [
     (1.5, e.BatchDrained("p", 1, "t", 0, 5, 3, 120, 4.9, 0, 7)),
     (2.0, e.BatchEnded(1, "succeeded", 40, "")),
 ]
+
+
+#: A broker that is alone has no replicas to show.
+OF_ONE_BROKER = SCENES.keys() - {"cluster"}
 
 
 def recorded(path: Path, title: str = "a batch") -> Path:
@@ -61,7 +70,7 @@ def test_a_directory_stands_for_its_recordings_and_one_that_grows_is_read_again(
     growing = recorded(tmp_path / "b.jsonl", "second")
     with RunningConsole(None, str(tmp_path)) as console:
         console.log_in()
-        assert console.get("/api/anatomy")["recordings"] == ["a.jsonl", "b.jsonl"]
+        assert console.get("/api/anatomy")["recordings"] == ["a.jsonl", "b.jsonl", "*"]
         assert console.get("/api/anatomy?recording=b.jsonl")["events"] == 3
         with growing.open("a") as stream:
             stream.writelines(recording.lines([(3.0, e.BatchOpened("p", 2, "t", 0))]))
@@ -127,10 +136,55 @@ def test_the_stage_shows_every_scene(tmp_path: Path) -> None:
         deadline = time.monotonic() + 120
         while True:
             found = console.get("/api/anatomy")
-            if all(found["subjects"][scene] for scene in SCENES) and "reader-2" in found["subjects"]["consumer"]:
+            if all(found["subjects"][scene] for scene in OF_ONE_BROKER) and "reader-2" in found["subjects"]["consumer"]:
                 break
             assert time.monotonic() < deadline, found
             time.sleep(0.5)
         assert found["subjects"]["group"] == ["shop"]
         assert {"orders", "payments"} == {*found["subjects"]["producer"]}
         assert console.close() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_three_brokers_and_their_controller_are_one_film(tmp_path: Path) -> None:
+    recordings = tmp_path / "recordings"
+    environment = {**os.environ, "BARNABAS_ANATOMY": str(recordings)}
+    with running_cluster(tmp_path / "data", environment) as servers:
+        with AdminClient(bootstrap_servers=servers) as admin:
+            admin.create_topics([NewTopic("orders", 2, 3)])
+        with Producer(bootstrap_servers=servers, acks="all") as producer:
+            for number in range(50):
+                producer.send("orders", b"x", partition=number % 2)
+        assert len(list(recordings.iterdir())) == 4
+        with RunningConsole(None, str(recordings)) as console:
+            console.log_in()
+            assert "orders" in console.get("/api/anatomy?recording=*")["subjects"]["cluster"]
+
+            def lanes() -> list[Any]:
+                found = console.get("/api/anatomy/cluster?recording=*&subject=orders")
+                return list(found["picture"]["lanes"])
+
+            def replicas() -> list[Any]:
+                return [box for one in lanes() if one["title"] == "replicas" for box in one["boxes"]]
+
+            assert [one["title"] for one in lanes()] == ["controller", *["replicas"] * 3, "cluster_changes"]
+            assert len(lanes()[0]["boxes"]) == 1
+            eventually(lambda: sorted(box["kind"] for box in replicas()) == ["done"] * 4 + ["good"] * 2)
+            eventually(lambda: {box["facts"]["high_watermark"] for box in replicas()} == {25})
+
+
+@contextlib.contextmanager
+def running_cluster(data: Path, environment: dict[str, str]) -> Iterator[str]:
+    """`barnabas up --brokers 3`, and its addresses."""
+    command = [sys.executable, "-m", "barnabas.cli.main", "up", "--brokers", "3", "--listen", "127.0.0.1:0"]
+    command += ["--data", str(data), "--until-stdin-ends"]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True)
+    try:
+        assert process.stdout is not None
+        line = next(line for line in process.stdout if line.startswith("listening on "))
+        yield line.removeprefix("listening on ").partition(", data in")[0].replace(" ", "")
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)

@@ -6,8 +6,9 @@ fields in the order of `events`. Times are seconds of one clock, never going bac
 
 from __future__ import annotations
 
+import heapq
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from barnabas.anatomy.events import EVENTS
@@ -65,6 +66,27 @@ def read(path: Path) -> Recording:
                 raise IllegalArgumentError(f"{path} has more than {MOST_EVENTS} events; record less at a time")
             events.append(_event(_parsed(line, path, number), path, number))
     return Recording(str(first.get("title", "")), events, int(first.get("lost", 0)))
+
+
+#: What is numbered by each process for itself, and so far apart that numbers of two processes never meet.
+_NUMBERED = ("batch", "core")
+_APART = 10**9
+
+
+def merged(recordings: Sequence[Recording]) -> Recording:
+    """Return the events of several processes in the order in which they happened.
+
+    Their clock is the machine's (`time.monotonic`), so they must have run on one machine since it was started.
+    """
+    apart = [_numbered_apart(found.events, number * _APART) for number, found in enumerate(recordings)]
+    events = list(heapq.merge(*apart, key=lambda told: told[0]))
+    return Recording(f"{len(recordings)} processes", events, sum(found.lost for found in recordings))
+
+
+def _numbered_apart(told: Iterable[tuple[float, Event]], more: int) -> Iterator[tuple[float, Event]]:
+    for at, event in told:
+        changed = {name: getattr(event, name) + more for name in _NUMBERED if name in event._fields}
+        yield at, event._replace(**changed) if changed else event
 
 
 def _parsed(line: str, path: Path, number: int) -> Any:

@@ -20,12 +20,14 @@ from barnabas.console.answers import number_parameter, parameter
 from barnabas.errors import IllegalArgumentError
 
 _MOST_FILMS = 8
+#: The name under which all recordings are shown as one.
+TOGETHER = "*"
 
 
 class _Read(NamedTuple):
     """A recording as it was read, and what its file looked like then."""
 
-    state: tuple[int, int]
+    state: tuple[int, ...]
     recording: recording.Recording
     subjects: dict[str, list[str]]
 
@@ -35,8 +37,9 @@ class AnatomyRoutes:
 
     def __init__(self, paths: tuple[Path, ...]) -> None:
         self._paths = {path.name: path for path in paths}
+        self._names = [*self._paths, TOGETHER] if len(paths) > 1 else [*self._paths]
         self._read: dict[str, _Read] = {}
-        self._films: OrderedDict[tuple[str, tuple[int, int], str, str], Film] = OrderedDict()
+        self._films: OrderedDict[tuple[str, tuple[int, ...], str, str], Film] = OrderedDict()
         self._lock = asyncio.Lock()
 
     def routes(self) -> list[BaseRoute]:
@@ -49,12 +52,12 @@ class AnatomyRoutes:
         ]
 
     async def _overview(self, request: Request) -> Response:
-        name = request.query_params.get("recording") or next(iter(self._paths))
+        name = request.query_params.get("recording") or self._names[0]
         found = await self._latest(name)
         events = found.recording.events
         return JSONResponse(
             {
-                "recordings": list(self._paths),
+                "recordings": self._names,
                 "recording": name,
                 "title": found.recording.title,
                 "events": len(events),
@@ -69,7 +72,7 @@ class AnatomyRoutes:
         scene, subject = request.path_params["scene"], parameter(request, "subject")
         if scene not in SCENES:
             raise IllegalArgumentError(f"there is no scene {scene!r}; there are {', '.join(SCENES)}")
-        name = request.query_params.get("recording") or next(iter(self._paths))
+        name = request.query_params.get("recording") or self._names[0]
         found = await self._latest(name)
         if subject not in found.subjects[scene]:
             raise IllegalArgumentError(f"the recording has no {scene} {subject!r}")
@@ -86,11 +89,21 @@ class AnatomyRoutes:
         )
 
     async def _latest(self, name: str) -> _Read:
-        path = self._paths.get(name)
-        if path is None:
-            raise IllegalArgumentError(f"there is no recording {name!r}; there are {', '.join(self._paths)}")
+        if name not in self._names:
+            raise IllegalArgumentError(f"there is no recording {name!r}; there are {', '.join(self._names)}")
         async with self._lock:
-            return await asyncio.to_thread(self._read_again, name, path)
+            if name == TOGETHER:
+                return await asyncio.to_thread(self._read_all)
+            return await asyncio.to_thread(self._read_again, name, self._paths[name])
+
+    def _read_all(self) -> _Read:
+        parts = [self._read_again(name, path) for name, path in self._paths.items()]
+        state = tuple(number for part in parts for number in part.state)
+        known = self._read.get(TOGETHER)
+        if known is None or known.state != state:
+            found = recording.merged([part.recording for part in parts])
+            known = self._read[TOGETHER] = _Read(state, found, subjects(found.events))
+        return known
 
     def _read_again(self, name: str, path: Path) -> _Read:
         try:

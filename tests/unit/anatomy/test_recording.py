@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from barnabas import anatomy
 from barnabas.anatomy.events import EVENTS, BatchEnded, Event, NodeConnected
 from barnabas.anatomy.recorder import Recorder
-from barnabas.anatomy.recording import Recording, read, write
+from barnabas.anatomy.recording import Recording, merged, read, write
 from barnabas.errors import IllegalArgumentError
 
 _VALUES = {str: st.text(max_size=20), int: st.integers(-(2**63), 2**63 - 1), float: st.floats(-1e9, 1e9)}
@@ -109,3 +109,14 @@ def test_nothing_is_told_while_nothing_listens() -> None:
     finally:
         anatomy.stop()
     assert anatomy.active is None
+
+
+def test_recordings_of_several_processes_are_one_whose_numbers_do_not_meet() -> None:
+    one = Recording("a", [(1.0, BatchEnded(7, "succeeded", 0, "")), (4.0, NodeConnected("a", 3, 9))], 2)
+    other = Recording("b", [(2.0, BatchEnded(7, "failed", 0, "")), (3.0, NodeConnected("b", 3, 9))], 1)
+    found = merged([one, other])
+    assert [at for at, _ in found.events] == [1.0, 2.0, 3.0, 4.0]
+    assert found.lost == 3
+    batches = [event.batch for _, event in found.events if isinstance(event, BatchEnded)]
+    cores = {event.core for _, event in found.events if isinstance(event, NodeConnected)}
+    assert (len(set(batches)), len(cores), batches[0]) == (2, 2, 7)

@@ -93,7 +93,7 @@ export function Anatomy({ query }) {
   const subject = data.subjects[scene].includes(chosen.subject) ? chosen.subject : data.subjects[scene][0];
   const path = `api/anatomy/${scene}?recording=${enc(data.recording)}&subject=${enc(subject)}`;
   return html`<h1>${t("anatomy.title")}: ${visible(data.title)}</h1>
-    <div class="row">${data.recordings.length > 1 && html`<select aria-label=${t("anatomy.recording")} value=${data.recording} onChange=${(e) => { location.hash = `#/anatomy?recording=${enc(e.target.value)}`; }}>${data.recordings.map((name) => html`<option value=${name}>${visible(name)}</option>`)}</select>`}
+    <div class="row">${data.recordings.length > 1 && html`<select aria-label=${t("anatomy.recording")} value=${data.recording} onChange=${(e) => { location.hash = `#/anatomy?recording=${enc(e.target.value)}`; }}>${data.recordings.map((name) => html`<option value=${name}>${name === "*" ? t("anatomy.together") : visible(name)}</option>`)}</select>`}
       ${scenes.map((name) => html`<button key=${name} class="tab" aria-current=${name === scene ? "page" : undefined} onClick=${() => choose({ scene: name, subject: null })}>${t(`scene.${name}`)}</button>`)}
       <select aria-label=${t(`scene.${scene}`)} value=${subject} onChange=${(e) => choose({ scene, subject: e.target.value })}>${data.subjects[scene].map((name) => html`<option value=${name}>${visible(name)}</option>`)}</select>
       <button onClick=${reload}>${t("action.reload")}</button></div>
