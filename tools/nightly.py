@@ -178,6 +178,33 @@ def title_now() -> str:
     return f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}, {commit.stdout.strip() or 'no commit'}, {machine}"
 
 
+def note(title: str, results: list[Ended]) -> None:
+    """Write rows into the log."""
+    before = LOG.read_text(encoding="utf-8") if LOG.exists() else ""
+    LOG.write_text(written(before, title, results), encoding="utf-8")
+
+
+def note_of_others(files: list[Path]) -> None:
+    """Write the rows into the log that other machines have kept with `--keep`, under the title of each."""
+    found: dict[str, list[Ended]] = {}
+    for file in sorted(files):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            title, *fields = json.loads(line)
+            found.setdefault(title, []).append(Ended(*fields))
+    for title, results in found.items():
+        note(title, results)
+
+
+def chosen_of(found: list[Part], texts: list[str]) -> list[Part]:
+    """Return the part of each name, and those whose names contain a text that is no name; all of them without texts."""
+    names = {part.name for part in found}
+    return [
+        part
+        for part in found
+        if not texts or any(part.name == text if text in names else text in part.name for text in texts)
+    ]
+
+
 def main() -> int:
     """Run the parts; exit with 1 when one failed."""
     parser = argparse.ArgumentParser(prog="./run nightly", description=__doc__.partition("\n\n")[0])
@@ -185,8 +212,17 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="name the parts")
     parser.add_argument("--minutes", type=float, default=MINUTES_PER_PART, help="how long a part may take")
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "nightly", help="where the parts' output goes")
+    parser.add_argument("--json", action="store_true", help="name the parts as an array in JSON")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="write the results into a file, not into the log")
+    parser.add_argument("--collect", type=Path, nargs="+", metavar="FILE", help="write such files into the log")
     arguments = parser.parse_args()
-    chosen = [part for part in parts() if not arguments.only or any(text in part.name for text in arguments.only)]
+    if arguments.collect:
+        note_of_others(arguments.collect)
+        return 0
+    chosen = chosen_of(parts(), arguments.only)
+    if arguments.json:
+        print(json.dumps([part.name for part in chosen]))
+        return 0
     if arguments.list or not chosen:
         print("\n".join(part.name for part in chosen) or "nightly: there is no such part; --list names them")
         return 0 if chosen else 2
@@ -196,9 +232,12 @@ def main() -> int:
         print(f"{number} of {len(chosen)}: {part.name}", flush=True)
         results.append(run(part, arguments.output, arguments.minutes))
         print(f"    {results[-1].result} in {results[-1].seconds / 60:.1f} minutes  {results[-1].remark}", flush=True)
-        before = LOG.read_text(encoding="utf-8") if LOG.exists() else ""
-        LOG.write_text(written(before, title, results[-1:]), encoding="utf-8")
-    print(f"the log is in {LOG.relative_to(ROOT)}, the output in {arguments.output}")
+        if arguments.keep is None:
+            note(title, results[-1:])
+        else:
+            with arguments.keep.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps([title, *results[-1]]) + "\n")
+    print(f"the log is in {arguments.keep or LOG.relative_to(ROOT)}, the output in {arguments.output}")
     return 0 if all(ended.is_good for ended in results) else 1
 
 

@@ -6,6 +6,8 @@ import json
 import time
 from pathlib import Path
 
+import pytest
+
 from tools import nightly
 from tools.nightly import Ended, judge_tests, written
 
@@ -97,3 +99,46 @@ def test_tests_that_passed_before_their_time_was_over_do_not_make_the_part_pass(
     assert not found.is_good
     assert found.result == "FAILED: 1 passed"
     assert found.remark == "ended after 2 minutes, unfinished"
+
+
+def test_a_part_that_is_named_exactly_is_run_alone() -> None:
+    found = [nightly.Part(name, []) for name in ("tests/a.py", "tests/a.py, more", "tests/b.py")]
+
+    def names(*texts: str) -> list[str]:
+        return [part.name for part in nightly.chosen_of(found, list(texts))]
+
+    assert names("tests/a.py") == ["tests/a.py"]
+    assert names("a.p") == ["tests/a.py", "tests/a.py, more"]
+    assert names("b.py", "tests/a.py") == ["tests/a.py", "tests/b.py"]
+    assert names() == [part.name for part in found]
+
+
+def test_results_of_several_machines_become_one_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nightly, "LOG", tmp_path / "nightly.md")
+    monkeypatch.setattr(nightly, "parts", lambda: [nightly.Part("x", ["true"]), nightly.Part("y", ["false"])])
+    monkeypatch.setattr(nightly, "title_now", lambda: "2026-01-02, b")
+    kept = [tmp_path / "1.jsonl", tmp_path / "2.jsonl"]
+    for file, part, status in zip(kept, ("x", "y"), (0, 1), strict=True):
+        monkeypatch.setattr("sys.argv", ["nightly", part, "--keep", str(file), "--output", str(tmp_path / "out")])
+        assert nightly.main() == status
+    assert not nightly.LOG.exists()
+
+    monkeypatch.setattr("sys.argv", ["nightly", "--collect", *map(str, kept)])
+    assert nightly.main() == 0
+
+    page = nightly.LOG.read_text()
+    assert page.count("## ") == 1
+    assert [line.partition("` |")[2][:8] for line in page.splitlines() if line.startswith("| `")] == [
+        " passed ",
+        " FAILED ",
+    ]
+
+
+yaml = pytest.importorskip("yaml")
+
+
+def test_each_part_of_the_workflow_has_its_own_job_and_less_than_six_hours() -> None:
+    workflow = yaml.safe_load((nightly.ROOT / ".github" / "workflows" / "nightly.yml").read_text())
+    job = workflow["jobs"]["long-proof"]
+    assert job["strategy"]["matrix"]["part"] == "${{ fromJSON(needs.parts.outputs.names) }}"
+    assert nightly.MINUTES_PER_PART < job["timeout-minutes"] < 360
