@@ -80,7 +80,7 @@ class Destination:
 class RaftDriver:
     """Keeps a `KafkaRaftClient` going.
 
-    What the client raises is the end of this node: `on_failure` is called with it once, and nothing more is done.
+    What is raised in a turn is the end of this node: `on_failure` is called with it once, and nothing more is done.
     """
 
     def __init__(
@@ -145,14 +145,13 @@ class RaftDriver:
             wake = self.raft.poll(now)
             if wake <= now.now:
                 wake = self.raft.poll(now)
+            self._send()
+            self._wake_at(wake)
+            self.on_turn()
         except Exception as problem:  # noqa: BLE001 - nothing may follow a fault
             self.problem = problem
             self.close()
             self._on_failure(problem)
-            return
-        self._send()
-        self._wake_at(wake)
-        self.on_turn()
 
     def _send(self) -> None:
         for one in self.raft.take_outbound():
