@@ -236,7 +236,7 @@ class Member:
         self.world.last_port += 1
         self.port, self.is_running, self.is_paused = self.world.last_port, True, False
         self.ways: dict[object, Way] = {}
-        self.session = self.world.zookeeper.session()
+        self.session = self.make_session()
         self.is_registered_in = 0
         settings = ControllerSettings(
             self.id,
@@ -251,6 +251,10 @@ class Member:
         )
         self.broker.forget()
         self.session.start(self)
+
+    def make_session(self) -> Any:
+        """Return a session that is not started."""
+        return self.world.zookeeper.session()
 
     def kill(self) -> None:
         """End at once; the session stays until it expires."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from barnabas.errors import KafkaError
+from barnabas.errors import KafkaError, UnknownServerError
 
 T = TypeVar("T")
 
@@ -139,7 +139,9 @@ class SessionListener(Protocol):
 class ZooKeeperSession(Protocol):
     """A session with ZooKeeper. Answers come in the order of the operations."""
 
-    problem: str
+    @property
+    def problem(self) -> str:
+        """Why no server lets this client in, as far as is known; "" where that is not."""
 
     def start(self, listener: SessionListener) -> None:
         """Connect, and stay connected."""
@@ -156,7 +158,10 @@ Program = Generator[Sequence[Operation], list[Result], T]
 
 
 def run(session: ZooKeeperSession, program: Program[T], done: Callable[[T | KafkaError], None]) -> None:
-    """Carry a program out; `done` gets what it returns, or the `KafkaError` that it raises."""
+    """Carry a program out; `done` gets what it returns, or the `KafkaError` that it raises.
+
+    Of a fault of this program it gets `UnknownServerError`, and then the fault is raised.
+    """
     _go_on(session, program, done, None)
 
 
@@ -175,6 +180,9 @@ def _go_on(
         except KafkaError as problem:
             done(problem)
             return
+        except Exception as problem:
+            done(UnknownServerError(f"a fault of this broker: {type(problem).__name__}: {problem}"))
+            raise
         results = []
         if operations:
             break

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
+from barnabas.broker.faults import fault_text
 from barnabas.broker.zookeeper.operations import ConnectionLostError, run
 
 if TYPE_CHECKING:
@@ -40,7 +42,10 @@ class ControllerEventManager:
         self._queue: deque[ControllerEvent] = deque()
         self._current: ControllerEvent | None = None
         self._is_closed = False
-        self._is_going_on = False
+        #: Held while events are carried out, one after the other: what they set off does not go on by itself.
+        self._going_on = Lock()
+        #: Whether an event met a fault of this program, so that what is known may not be what ZooKeeper has.
+        self.has_failed = False
 
     def put(self, event: ControllerEvent) -> None:
         """Line an event up; the same one that waits already is not done twice if it has no one to answer."""
@@ -62,13 +67,16 @@ class ControllerEventManager:
             event.dropped()
 
     def _go_on(self) -> None:
-        if self._is_going_on:
+        if self._going_on.locked():
             return
-        self._is_going_on = True
-        while self._current is None and self._queue and not self._is_closed:
-            event = self._current = self._queue.popleft()
-            run(self._session, self._guarded(event), lambda result: self._ended())
-        self._is_going_on = False
+        with self._going_on:
+            try:
+                while self._current is None and self._queue and not self._is_closed:
+                    event = self._current = self._queue.popleft()
+                    run(self._session, self._guarded(event), lambda result: self._ended())
+            except Exception as problem:  # noqa: BLE001 - an event that does not end would hold all others up
+                self._report(fault_text("going on as controller", problem))
+                self._moved()
 
     def _guarded(self, event: ControllerEvent) -> Program[None]:
         """Carry out an event, but nothing of it once the controller is one no more."""
@@ -90,6 +98,7 @@ class ControllerEventManager:
             # Nothing is known of what was in flight: it is all read again when the session is back.
             self._moved()
         except Exception as problem:  # noqa: BLE001 - a fault in one event must not end the controller
+            self.has_failed = self.has_failed or not isinstance(problem, errors.KafkaError)
             self._report(f"the controller failed at {event.name}, and goes on: {type(problem).__name__}: {problem}")
             event.dropped()
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _FIRST_BALANCE = 5.0
 #: How long a broker that could not take office leaves it to others, in seconds.
 _PAUSE = 1.0
+#: How often a controller in which an event met a fault of this program takes office anew, in seconds, at most.
+_RENEWAL_INTERVAL = 60.0
 
 
 class KafkaController:
@@ -62,6 +64,8 @@ class KafkaController:
         self._pauses_until: float | None = None
         self._is_pausing = False
         self._balance_at: float | None = None
+        self._events: ControllerEventManager | None = None
+        self._renewed_at = -inf
         self.active: ActiveController | None = None
         self.controller_id: int | None = None
         self.on_changed: Callable[[], None] = lambda: None
@@ -139,7 +143,7 @@ class KafkaController:
 
         zk = KafkaZkClient(elected.epoch, elected.epoch_version, self._report)
         environment = ControllerEnvironment(context, zk, settings, new_batch, self._report)
-        events = ControllerEventManager(self._session, self._report, self._moved)
+        events = self._events = ControllerEventManager(self._session, self._report, self._moved)
         controller = self.active = ActiveController(environment, events, channels, self._random)
         self._balance_at = None
         controller.put("taking office", lambda: self._failover(controller))
@@ -175,12 +179,20 @@ class KafkaController:
         """When `tick` is due."""
         if self._is_pausing:
             return -inf if self._pauses_until is None else self._pauses_until
-        if self.active is None or not self._settings.rebalances:
+        if self.active is None:
             return inf
-        return -inf if self._balance_at is None else self._balance_at
+        renewal = self._renewed_at + _RENEWAL_INTERVAL if self._has_failed else inf
+        if not self._settings.rebalances:
+            return renewal
+        return -inf if self._balance_at is None else min(self._balance_at, renewal)
+
+    @property
+    def _has_failed(self) -> bool:
+        """Whether what the controller knows may not be what ZooKeeper has."""
+        return self._events is not None and self._events.has_failed
 
     def tick(self, instant: Instant) -> None:
-        """Stand for election again after a pause; balance the leaderships."""
+        """Stand for election again after a pause; take office anew after a fault; balance the leaderships."""
         now = instant.now
         if self._is_pausing:
             if self._pauses_until is None:
@@ -188,8 +200,13 @@ class KafkaController:
             elif now >= self._pauses_until:
                 self._is_pausing, self._pauses_until = False, None
                 self._elect()
-        elif self.active is not None and self._balance_at is None:
+        elif self.active is None:
+            return
+        elif self._has_failed and now >= self._renewed_at + _RENEWAL_INTERVAL:
+            self._renewed_at = now
+            self._moved()
+        elif self._balance_at is None:
             self._balance_at = now + _FIRST_BALANCE
-        elif self.active is not None and self._balance_at is not None and now >= self._balance_at:
+        elif now >= self._balance_at:
             self._balance_at = now + self._settings.imbalance_interval
             self.active.put("the balance of leaderships", self.active.preferred.balance)
