@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from barnabas.broker.config_admin_manager import WriteSettings
     from barnabas.broker.metadata.metadata_image import MetadataImage
@@ -38,6 +38,9 @@ class MemberPort(Protocol):
     @property
     def write_acls(self) -> WriteAcls | None:
         """How this broker itself stores ACLs; None where the controller does."""
+
+    def controller_numbers(self) -> Iterable[tuple[str, str, float]]:
+        """Return what there is to tell of being controller (name, meaning, value); nothing where others are it."""
 
     @property
     def producer_ids(self) -> ProducerIdBlocks:

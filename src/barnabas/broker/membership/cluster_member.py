@@ -28,7 +28,7 @@ from barnabas.broker.requester import Requester
 from barnabas.network.node import Node
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from barnabas.broker.config import BrokerConfig, PeerListener
     from barnabas.broker.config_admin_manager import WriteSettings
@@ -264,6 +264,10 @@ class ClusterMember:
     def controller_id(self) -> int | None:
         """See `MemberPort`."""
         return self.control.controller_id
+
+    def controller_numbers(self) -> Iterable[tuple[str, str, float]]:
+        """See `MemberPort`."""
+        return self.control.controller_numbers()
 
     @property
     def write_settings(self) -> WriteSettings | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from barnabas.broker.config_admin_manager import WriteSettings
     from barnabas.broker.handlers.registry import Handler
@@ -125,6 +125,9 @@ class ControlPlane(Protocol):
     @property
     def write_acls(self) -> WriteAcls | None:
         """How this broker itself stores ACLs; None where the controller does."""
+
+    def controller_numbers(self) -> Iterable[tuple[str, str, float]]:
+        """See `MemberPort`."""
 
     def attach(self, member: ControlledMember) -> None:
         """Take note of whose control plane this is."""

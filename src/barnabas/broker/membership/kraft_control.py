@@ -116,6 +116,10 @@ class KRaftControl:
         """See `ControlPlane`."""
         return None
 
+    def controller_numbers(self) -> tuple[()]:
+        """See `ControlPlane`: the controllers tell of themselves."""
+        return ()
+
     def observe(self) -> None:
         """See `ControlPlane`."""
         self._observe()

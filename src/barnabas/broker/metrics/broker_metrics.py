@@ -130,6 +130,8 @@ class BrokerMetrics(Collector):
             ("delayedoperationpurgatory_purgatorysize", "Requests that wait", state.purgatory.parked),
         ):
             yield GaugeMetricFamily(f"kafka_server_{name}", what, value)
+        for name, what, number in () if state.member is None else state.member.controller_numbers():
+            yield GaugeMetricFamily(f"kafka_{name}", what, number)
         yield from ReplicaMetrics(state.replica_manager).collect()
 
     def _cluster(self) -> Iterator[Metric]:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from barnabas import errors
+from barnabas.broker.faults import fault_text, run_all
 from barnabas.broker.membership.broker_lifecycle import NO_EPOCH, LifecycleState
 from barnabas.broker.metadata.image_store import ImageStore
 from barnabas.broker.metadata.metadata_delta import MetadataDelta
@@ -14,8 +15,10 @@ from barnabas.broker.metadata.metadata_image import MetadataImage
 from barnabas.broker.zookeeper import acl_znodes, metadata_znodes, znodes
 from barnabas.broker.zookeeper.controlled_shutdown import ControlledShutdown
 from barnabas.broker.zookeeper.controller.controller_apis import OF_BROKERS
+from barnabas.broker.zookeeper.controller_numbers import controller_numbers
 from barnabas.broker.zookeeper.controller_pushes import PUSHED, ControllerPushes
 from barnabas.broker.zookeeper.controller_role import ControllerRole
+from barnabas.broker.zookeeper.guarded_session import GuardedSession
 from barnabas.broker.zookeeper.log_dir_events import LogDirEvents
 from barnabas.broker.zookeeper.operations import ConnectionLostError, run
 from barnabas.broker.zookeeper.plain_forwarding import PlainForwarding
@@ -64,7 +67,8 @@ class ZooKeeperControl:
     ) -> None:
         self._config = config
         self._me = config.node_id
-        self._session = session
+        self._session = GuardedSession(session, lambda what, problem: report(fault_text(what, problem)))
+        self._session.on_renew = self._give_writes_up
         self._report = report
         self._wall_clock_ms = wall_clock_ms
         self._random = random
@@ -77,7 +81,9 @@ class ZooKeeperControl:
         self._controller_id: int | None = None
         self._state = LifecycleState.STARTING
         self._on_state: Callable[[LifecycleState], None] = lambda state: None
-        self._registration = Registration(self._me, session, report, self._registered)
+        self._registration = Registration(self._me, self._session, report, self._registered)
+        #: Who waits for what is written.
+        self._writing: dict[Done, None] = {}
         self._pushes = ControllerPushes(self._me, self)
         self.image = MetadataImage()
         self.is_caught_up = False
@@ -94,7 +100,7 @@ class ZooKeeperControl:
         )
         self._role.controller.on_changed = self._controller_changed
         events = LogDirEvents(self._me, self._session, lambda: member.failed_directories)
-        self.services: Sequence[Service] = (*self._role.services, events)
+        self.services: Sequence[Service] = (self._session, *self._role.services, events)
 
     # -- the session -------------------------------------------------------------------------------------------------
 
@@ -236,16 +242,25 @@ class ZooKeeperControl:
 
     def _write(self, program: Program[T], take: Callable[[T], None], done: Done) -> None:
         def finished(result: T | errors.KafkaError) -> None:
-            if isinstance(result, ConnectionLostError):
-                done(errors.KafkaTimeoutError(f"{result}; it may have been written, or not"))
-            elif isinstance(result, errors.KafkaError):
-                done(result)
-            else:
+            if not isinstance(result, errors.KafkaError):
                 take(result)
-                done(None)
-            self.on_answered()
+            self._written(done, result if isinstance(result, errors.KafkaError) else None)
 
+        self._writing[done] = None
         run(self._session, program, finished)
+
+    def _give_writes_up(self) -> None:
+        """Tell those whose write has met a fault of this broker that nothing is known of it."""
+        lost = ConnectionLostError("/", "this broker has failed while it wrote")
+        run_all(partial(self._written, done, lost) for done in list(self._writing))
+
+    def _written(self, done: Done, problem: errors.KafkaError | None) -> None:
+        """Tell who waits for a write what has become of it, once."""
+        if done not in self._writing:
+            return
+        if isinstance(problem, ConnectionLostError):
+            problem = errors.KafkaTimeoutError(f"{problem}; it may have been written, or not")
+        run_all((partial(self._writing.pop, done), partial(done, problem), self.on_answered))
 
     def make_store(self) -> ImageStore:
         """See `ControlPlane`."""
@@ -293,6 +308,11 @@ class ZooKeeperControl:
         """See `ControlPlane`."""
         known = self._known_controller
         return None if known is None else self._member.node(known)
+
+    def controller_numbers(self) -> Iterable[tuple[str, str, float]]:
+        """See `ControlPlane`."""
+        active = self._role.active
+        return controller_numbers(None if active is None else active.context)
 
     @property
     def _known_controller(self) -> int | None:

@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 
 from barnabas.broker.metrics.broker_metrics import BrokerMetrics
+from barnabas.broker.metrics.controller_metrics import ControllerMetrics
 from barnabas.broker.network.login_counts import LoginOutcome
 from tests.support.cluster_member import ME, MemberBroker, topic
 from tests.support.cluster_member import broker as member_broker
 from tests.support.core_broker import CoreBroker, batch, create, fetch, produce
+from tests.support.core_controller import CoreController
+from tests.support.zookeeper_member import ZooKeeperBroker
 
 promql_parser = pytest.importorskip("promql_parser")
 yaml = pytest.importorskip("yaml")
@@ -52,7 +55,7 @@ def selectors(node: Any) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def scrape() -> dict[str, list[dict[str, str]]]:
-    """Metric → its labels, from a broker at which something has happened, and from a member of a cluster."""
+    """Metric → its labels: of a broker at work, of members of clusters of both kinds, and of a controller."""
     broker = CoreBroker()
     metrics = BrokerMetrics(broker.node, lambda: broker.instant, lambda: 0.0)
     broker.node.core.observers.append(metrics)
@@ -65,8 +68,14 @@ def scrape() -> dict[str, list[dict[str, str]]]:
     client.request(fetch("t"), 12)
     member = MemberBroker({}, *member_broker(1), *topic("t", bytes(range(16)), [ME, 1]))
     of_member = BrokerMetrics(member.node, lambda: member.instant, lambda: 0.0)
+    elected = ZooKeeperBroker(has_controller=False).take_office()
+    of_elected = BrokerMetrics(elected.node, lambda: elected.instant, lambda: 0.0)
+    controller = CoreController()
+    of_controller = ControllerMetrics(controller.node, lambda: controller.instant)
+    of_controller.register_all()
+    texts = [one.text() for one in (metrics, of_member, of_elected, of_controller)]
     found: dict[str, list[dict[str, str]]] = {}
-    for line in (metrics.text() + of_member.text()).decode().splitlines():
+    for line in b"".join(texts).decode().splitlines():
         if not line.startswith("#"):
             name, _, labels = line.rpartition(" ")[0].partition("{")
             found.setdefault(name, []).append(dict(re.findall(r'(\w+)="([^"]*)"', labels)))
