@@ -30,6 +30,8 @@ JARS = Jars(
     _WITHOUT,
 )
 STREAMS_JARS = Jars(f"kafka-streams-{VERSION}", (("org.apache.kafka", "kafka-streams", VERSION),), _WITHOUT)
+#: `kafka-metadata-shell`, and all that it needs.
+SHELL_JARS = Jars(f"kafka-shell-{VERSION}", (("org.apache.kafka", "kafka-shell", VERSION),), _WITHOUT)
 #: TopologyTestDriver, and all that it needs.
 TEST_DRIVER_JARS = Jars(
     f"kafka-streams-test-utils-{VERSION}", (("org.apache.kafka", "kafka-streams-test-utils", VERSION),), _WITHOUT
@@ -58,9 +60,16 @@ def test_driver_classpath() -> str:
     return f"{TEST_DRIVER_JARS.fetch()}/*"
 
 
-def run_tool(main_class: str, *arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+def shell_classpath() -> str:
+    """The jars of `kafka-metadata-shell`, fetched like those of `classpath`; org.apache.kafka.shell.MetadataShell."""
+    return f"{SHELL_JARS.fetch()}/*"
+
+
+def run_tool(
+    main_class: str, *arguments: str, timeout: float = 60, class_path: str | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's command-line tools by its class, such as org.apache.kafka.tools.TopicCommand."""
-    command = ["java", "-Xmx512m", "-cp", classpath(), main_class, *arguments]
+    command = ["java", "-Xmx512m", "-cp", class_path or classpath(), main_class, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
 
 
