@@ -41,7 +41,8 @@ def _log_of(folder: Path) -> list[tuple[int, int, bytes]]:
     return found
 
 
-def _caught_up(admin: AdminClient, voters: set[int]) -> bool:
+def caught_up(admin: AdminClient, voters: set[int]) -> bool:
+    """Whether these voters, and no others, have what is committed."""
     quorum = admin.describe_metadata_quorum()
     return {one.replica_id for one in quorum.voters if one.log_end_offset >= quorum.high_watermark - 1} == voters
 
@@ -60,7 +61,7 @@ def test_the_quorum_goes_on_whoever_led_it_and_dies(theirs: int, ours: int) -> N
             admin.create_topics([NewTopic(f"topic-{number}", 2, 2)], timeout=60)
             topics.append(f"topic-{number}")
             node.start()
-            eventually(lambda: _caught_up(admin, voters), 60)
+            eventually(lambda: caught_up(admin, voters), 60)
             if len(led_by) > 1 and number > 2:
                 break
         assert {ApacheKafka} < led_by, "a controller of each has led, and died"
@@ -68,7 +69,7 @@ def test_the_quorum_goes_on_whoever_led_it_and_dies(theirs: int, ours: int) -> N
         _kafkas_tools_agree(cluster, voters)
         for node in cluster.controllers.values():
             node.stop(kill=True)
-        _logs_agree(cluster)
+        logs_agree(cluster)
 
 
 @pytest.mark.parametrize(("theirs", "ours"), [(2, 1), (1, 2)])
@@ -86,14 +87,14 @@ def test_kraft_version_1_whoever_leads_and_the_voters_change_from_then_on(theirs
         for node in cluster.controllers.values():
             node.stop(kill=True)
             node.start()
-            eventually(lambda: _caught_up(admin, voters), 60)
+            eventually(lambda: caught_up(admin, voters), 60)
         gone = min(voters - {admin.describe_metadata_quorum().leader_id})
         admin.remove_raft_voter(gone, directories[gone])
         eventually(lambda: {one.replica_id for one in admin.describe_metadata_quorum().voters} == voters - {gone}, 60)
         admin.create_topics([NewTopic("with-two", 2, 2)], timeout=60)
         for node in cluster.controllers.values():
             node.stop(kill=True)
-        _logs_agree(cluster)
+        logs_agree(cluster)
 
 
 def _have_lead(cluster: MixedCluster, admin: AdminClient, wanted: type) -> None:
@@ -105,7 +106,7 @@ def _have_lead(cluster: MixedCluster, admin: AdminClient, wanted: type) -> None:
         node.stop(kill=True)
         eventually(lambda node=node: cluster.controllers[admin.describe_metadata_quorum().leader_id] is not node, 60)  # type: ignore[misc]
         node.start()
-        eventually(lambda: _caught_up(admin, set(cluster.controllers)), 60)
+        eventually(lambda: caught_up(admin, set(cluster.controllers)), 60)
     raise AssertionError(f"no {wanted.__name__} was elected in {_MOST_ROUNDS} rounds")
 
 
@@ -137,7 +138,8 @@ def _kafkas_tools_agree(cluster: MixedCluster, voters: set[int]) -> None:
     assert CLUSTER_ID in found
 
 
-def _logs_agree(cluster: MixedCluster) -> None:
+def logs_agree(cluster: MixedCluster) -> None:
+    """Check that the logs of all controllers are equal, byte for byte."""
     logs = [_log_of(node.folder) for node in cluster.controllers.values()]
     shortest = min(map(len, logs))
     assert shortest > 10
