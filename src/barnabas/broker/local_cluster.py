@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.broker.node_process import NodeProcess
 from barnabas.errors import ConfigError, IllegalStateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from barnabas.broker.local_cluster_security import ClusterSecurity
 
 #: The ids of controllers begin here; brokers are 1, 2, ...
 FIRST_CONTROLLER = 100
@@ -20,11 +22,18 @@ _OWN = ("process.roles", "node.id", "listeners", "log.dirs", "controller.quorum.
 _ENOUGH = 3
 
 
+class Launching(NamedTuple):
+    """What options of `barnabas up` a node gets; `is_visible`: nodes write their errors where this process does."""
+
+    options_of: Callable[[int], Sequence[str]] = lambda node_id: ()
+    is_visible: bool = False
+
+
 class LocalCluster:
     """Brokers 1 to N and controllers 100, 101, ..., each with a directory and a `.properties` file in `data_dir`.
 
-    `listen` has an address for each broker, port 0 for any free one. `options_of` gives those of `barnabas up` for a
-    node, `is_visible`: they write their errors where this process does. Raises `ConfigError` for settings that are
+    `listen` has an address for each broker, port 0 for any free one. `security` is for one that others reach, too,
+    and `has_formatted` tells whether its users are there since now. Raises `ConfigError` for settings that are
     the cluster's own.
     """
 
@@ -35,8 +44,8 @@ class LocalCluster:
         settings: Mapping[str, str],
         *,
         controllers: int = 1,
-        options_of: Callable[[int], Sequence[str]] = lambda node_id: (),
-        is_visible: bool = False,
+        launching: Launching | None = None,
+        security: ClusterSecurity | None = None,
     ) -> None:
         wrong = sorted(set(_OWN) & settings.keys())
         if wrong:
@@ -45,10 +54,12 @@ class LocalCluster:
             raise ConfigError(f"{data_dir} has the data of a broker that is alone: choose another directory")
         self._data_dir = data_dir
         self._settings = dict(settings)
-        self._options_of = options_of
-        self._is_visible = is_visible
+        self._launching = launching or Launching()
+        self._security = security
+        self.has_formatted = False
         self.addresses = dict(enumerate(listen, 1))
         self._controllers = {FIRST_CONTROLLER + n: f"{_HOST}:{_free_port()}" for n in range(controllers)}
+        self._internal = {one: f"{_HOST}:{_free_port()}" for one in self.addresses} if security is not None else {}
         self._running: dict[int, NodeProcess] = {}
         self._format()
 
@@ -138,10 +149,12 @@ class LocalCluster:
 
     def _launch(self, node_id: int) -> NodeProcess:
         path = self.properties_of(node_id)
-        with open(path, "w", encoding="utf-8") as file:
+        # Some of the settings may be secret.
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
             file.writelines(f"{name}={value}\n" for name, value in self._properties(node_id).items())
-        options = ["--config", path, "--allow-remote", *self._options_of(node_id)]
-        return NodeProcess(options, shares_errors=self._is_visible, has_own_session=True)
+        options = ["--config", path, "--allow-remote", *self._launching.options_of(node_id)]
+        return NodeProcess(options, shares_errors=self._launching.is_visible, has_own_session=True)
 
     # -- what they are given -----------------------------------------------------------------------------------------
 
@@ -166,12 +179,26 @@ class LocalCluster:
             "log.dirs": f"{self._data_dir}/{self._name(node_id)}",
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": ",".join(f"{one}@{at}" for one, at in self._controllers.items()),
+            **self._secured(node_id),
         }
+
+    def _secured(self, node_id: int) -> dict[str, str]:
+        if self._security is None:
+            return {}
+        if node_id in self._controllers:
+            return self._security.of_controller()
+        return self._security.of_broker(self.addresses[node_id], self._internal[node_id])
 
     def _format(self) -> None:
         """Format the controllers' directories where that was not done; brokers take the cluster over by themselves."""
         from barnabas.broker.controller.bootstrap_metadata import BootstrapMetadata
-        from barnabas.broker.kraft.formatter import Format, default_levels, format_directories, random_uuid_text
+        from barnabas.broker.kraft.formatter import (
+            Format,
+            default_levels,
+            format_directories,
+            random_uuid_text,
+            scram_records,
+        )
         from barnabas.broker.log.checkpoint_files import META_PROPERTIES, read_meta_properties
         from barnabas.broker.log.os_filesystem import OsFileSystem
 
@@ -181,8 +208,11 @@ class LocalCluster:
         known = [read_meta_properties(filesystem, f"{path}/{META_PROPERTIES}") for path in paths.values()]
         ids = [found.cluster_id for found in known if found is not None and found.cluster_id]
         cluster_id = ids[0] if ids else random_uuid_text(os.urandom)
+        self.has_formatted = not ids
+        users = [] if self._security is None else scram_records(self._security.users)
+        bootstrap = BootstrapMetadata([*BootstrapMetadata.of_levels(default_levels()).records, *users])
         for node_id, path in paths.items():
-            wanted = Format(cluster_id, node_id, BootstrapMetadata.of_levels(default_levels()))
+            wanted = Format(cluster_id, node_id, bootstrap)
             format_directories(filesystem, wanted, [path], os.urandom)
 
 

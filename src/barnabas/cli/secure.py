@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +18,6 @@ from barnabas.config.properties_file import parse_properties, read_properties
 from barnabas.errors import ConfigError
 
 if TYPE_CHECKING:
-    from barnabas.broker.config import Listener
     from barnabas.broker.security.scram_users import Alterations, ScramUsers
 
 ADMIN = "admin"
@@ -40,7 +39,7 @@ _OWN = (
     "sasl.",
     "ssl.",
 )
-_AUTHORITY_KEY, _AUTHORITY, _BROKER = "authority.key", "authority.pem", "broker.pem"
+_AUTHORITY_KEY, AUTHORITY, _BROKER = "authority.key", "authority.pem", "broker.pem"
 _ADMIN_FILE, _TOKENS = "admin.properties", "delegation-tokens.key"
 
 
@@ -72,10 +71,15 @@ class Secured(NamedTuple):
         salted = scram.salted_password(_MECHANISM, self.password.encode(), salt, iterations)
         return {(ADMIN, _MECHANISM): scram.stored_credential(_MECHANISM, salted, salt, iterations)}
 
-    def tell(self, bound: Listener) -> str:
-        """Write the administrator's settings, now that the port is known; return what the operator is told."""
+    def server(self, port: int) -> str:
+        """Return by what clients reach the broker, which listens at a port."""
+        advertised = parse_listener(self.settings["advertised.listeners"])
+        return join_address(advertised.host, advertised.port or port)
+
+    def tell(self, servers: str) -> str:
+        """Write the administrator's settings, now that the servers are known; return what the operator is told."""
         path = self.admin_file
-        text = self._client_settings(bound.port)
+        text = self._client_settings(servers)
         if self.is_new or read_properties(path).get(_SERVERS) != parse_properties(text)[_SERVERS]:
             _write(path, text.encode())
         if not self.is_new:
@@ -87,14 +91,13 @@ class Secured(NamedTuple):
             f"  barnabas acl add --principal User:alice --operation all --topic orders --config {path}"
         )
 
-    def _client_settings(self, port: int) -> str:
-        with open(os.path.join(self.folder, _AUTHORITY), encoding="ascii") as file:
+    def _client_settings(self, servers: str) -> str:
+        with open(os.path.join(self.folder, AUTHORITY), encoding="ascii") as file:
             authority = file.read()
-        advertised = parse_listener(self.settings["advertised.listeners"])
         # Lines of a value in Java's properties syntax.
         trusted = "\\n\\\n".join(authority.strip().splitlines())
         return (
-            f"bootstrap.servers={join_address(advertised.host, advertised.port or port)}\n"
+            f"bootstrap.servers={servers}\n"
             f"security.protocol={_LISTENER}\n"
             f"sasl.mechanism={_MECHANISM}\n"
             f'sasl.jaas.config={_MODULE} required username="{ADMIN}" password="{self.password}";\n'
@@ -137,14 +140,14 @@ def _make(folder: str, names: list[str]) -> tuple[str, bool]:
 
     now = datetime.now(UTC)
     names = list(dict.fromkeys(names))
-    paths = {name: os.path.join(folder, name) for name in (_AUTHORITY_KEY, _AUTHORITY, _BROKER, _ADMIN_FILE, _TOKENS)}
+    paths = {name: os.path.join(folder, name) for name in (_AUTHORITY_KEY, AUTHORITY, _BROKER, _ADMIN_FILE, _TOKENS)}
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        if not os.path.exists(paths[_AUTHORITY]):
+        if not os.path.exists(paths[AUTHORITY]):
             made = CertificateAuthority.make(now)
             _write(paths[_AUTHORITY_KEY], made.key_pem)
-            _write(paths[_AUTHORITY], made.certificate_pem)
-        authority = CertificateAuthority.load(_read(paths[_AUTHORITY_KEY]), _read(paths[_AUTHORITY]))
+            _write(paths[AUTHORITY], made.certificate_pem)
+        authority = CertificateAuthority.load(_read(paths[_AUTHORITY_KEY]), _read(paths[AUTHORITY]))
         if not os.path.exists(paths[_BROKER]) or not authority.is_current(_read(paths[_BROKER]), names, now):
             _write(paths[_BROKER], authority.issue(names, now))
         if not os.path.exists(paths[_TOKENS]):
@@ -156,6 +159,24 @@ def _make(folder: str, names: list[str]) -> tuple[str, bool]:
     if os.path.exists(paths[_ADMIN_FILE]):
         return _password_in(paths[_ADMIN_FILE]), False
     return secrets.token_urlsafe(24), True
+
+
+def issue(folder: str, file: str, names: Sequence[str], now: datetime) -> str:
+    """Issue a certificate with which a node comes to others, too, if the file has none that is valid; its path.
+
+    Raises `ConfigError` where the authority in the folder cannot be used.
+    """
+    from barnabas.broker.security.certificate_authority import CertificateAuthority
+
+    path = os.path.join(folder, file)
+    try:
+        key, certificate = (_read(os.path.join(folder, one)) for one in (_AUTHORITY_KEY, AUTHORITY))
+        authority = CertificateAuthority.load(key, certificate)
+        if not os.path.exists(path) or not authority.is_current(_read(path), names, now):
+            _write(path, authority.issue(names, now, is_client=True))
+    except (OSError, ValueError) as problem:
+        raise ConfigError(f"--secure: no certificate can be issued into {path}: {problem}") from problem
+    return path
 
 
 def _password_in(path: str) -> str:

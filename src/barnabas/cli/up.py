@@ -179,7 +179,7 @@ def _run(args: Options | argparse.Namespace, log: OperatorLog) -> int:
         gc.enable()
         print(f"listening on {listening}, data in {data}", flush=True)
         if secured is not None:
-            print(secured.tell(bound[0]), flush=True)
+            print(secured.tell(secured.server(bound[0].port)), flush=True)
         if args.console:
             console.start_beside(bound, None if secured is None else secured.admin_file)
 

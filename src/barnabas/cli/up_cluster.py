@@ -17,21 +17,28 @@ if TYPE_CHECKING:
     from barnabas.cli.broker_settings import Options
 
 #: What says how one broker is set up.
-_OF_ONE_BROKER = ("config", "environment", "request_log", "secure", "add_scram")
+_OF_ONE_BROKER = ("config", "environment", "request_log", "add_scram")
 _LOOK = 0.2
 
 
 def run(args: Options | argparse.Namespace) -> int:
     """Run brokers and controllers until it is told to stop. Raises `KafkaError` if they cannot start."""
     from barnabas.broker.config import is_loopback, parse_address
-    from barnabas.broker.local_cluster import LocalCluster, consecutive
+    from barnabas.broker.local_cluster import Launching, LocalCluster, consecutive
     from barnabas.cli import console
     from barnabas.cli.broker_settings import DEFAULT_DATA, DEFAULT_LISTEN
     from barnabas.cli.named_values import named_values
 
     _check(args)
-    listen = args.listen or DEFAULT_LISTEN
-    if not args.allow_remote and not is_loopback(parse_address(listen)[0]):
+    data = os.path.abspath(args.data or DEFAULT_DATA)
+    given = named_values(args.set, "--set", "num.partitions=6")
+    secured = None
+    if args.secure:
+        from barnabas.cli import secure_cluster
+
+        secured = secure_cluster.secure_cluster(given, args.listen, data)
+    listen = args.listen or (DEFAULT_LISTEN if secured is None else secured.listen)
+    if secured is None and not args.allow_remote and not is_loopback(parse_address(listen)[0]):
         raise ConfigError(
             f"{listen} can be reached from other machines, and clients do not authenticate: listen on 127.0.0.1, or "
             "accept that with --allow-remote"
@@ -39,7 +46,6 @@ def run(args: Options | argparse.Namespace) -> int:
     if args.console:
         console.check_installed()
     metrics = _metrics(args)
-    data = os.path.abspath(args.data or DEFAULT_DATA)
 
     def options_of(node_id: int) -> list[str]:
         served = ["--metrics", metrics[node_id]] if node_id in metrics else []
@@ -48,11 +54,13 @@ def run(args: Options | argparse.Namespace) -> int:
     cluster = LocalCluster(
         data,
         consecutive(listen, args.brokers or 1),
-        named_values(args.set, "--set", "num.partitions=6"),
+        given,
         controllers=args.controllers,
-        options_of=options_of,
-        is_visible=True,
+        launching=Launching(options_of, is_visible=True),
+        security=None if secured is None else secured.security,
     )
+    if secured is not None:
+        secured.check_formatted(now=cluster.has_formatted)
     ended: list[int] = []
     # Before the children are there: their end is to be seen to from their first moment on.
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -60,8 +68,11 @@ def run(args: Options | argparse.Namespace) -> int:
     try:
         cluster.start()
         _say_what_runs(cluster, data, metrics)
+        if secured is not None:
+            print(secured.made.tell(secured.servers(cluster.addresses.values())), flush=True)
         if args.console:
-            console.start_for(["-b", cluster.bootstrap_servers])
+            connection = ["-b", cluster.bootstrap_servers] if secured is None else ["--config", secured.made.admin_file]
+            console.start_for(connection)
         _watch(cluster, ended, args)
     except _EndedError:
         # Told to stop while they started.

@@ -67,8 +67,11 @@ class CertificateAuthority:
         """Its private key, which makes whom it likes a broker."""
         return _key_pem(self._key)
 
-    def issue(self, names: Sequence[str], now: datetime) -> bytes:
-        """Return a new private key and a certificate of a server with these hosts and addresses, in PEM."""
+    def issue(self, names: Sequence[str], now: datetime, *, is_client: bool = False) -> bytes:
+        """Return a new private key and a certificate of a server with these hosts and addresses, in PEM.
+
+        With `is_client` it is good for connections to other servers, too.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         subject = _name(names[0][:64])
         builder = _begun(
@@ -76,7 +79,8 @@ class CertificateAuthority:
         )
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         builder = builder.add_extension(_usage(signs_certificates=False), critical=True)
-        builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        purposes = [ExtendedKeyUsageOID.SERVER_AUTH, *([ExtendedKeyUsageOID.CLIENT_AUTH] if is_client else [])]
+        builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
         builder = builder.add_extension(x509.SubjectAlternativeName(list(map(_general_name, names))), critical=False)
         of_issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = builder.add_extension(of_issuer, critical=False)
