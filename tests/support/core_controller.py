@@ -65,14 +65,22 @@ class CoreController:
         """Let time pass, with a turn at every deadline on the way."""
         end = self.now + seconds
         for _ in range(10_000):
-            deadline = min(self.node.core.next_deadline(), self._wake)
-            if deadline > end:
+            due = self.next_turn()
+            if due > end:
                 break
-            self.now = max(self.now, deadline)
-            self._wake = inf
-            self.node.core.tick(self.instant)
-            self.driver.turn()
+            self.turn(due)
         self.now = end
+
+    def next_turn(self) -> float:
+        """When there is something to do."""
+        return min(self.node.core.next_deadline(), self._wake)
+
+    def turn(self, due: float) -> None:
+        """Do what is due by then."""
+        self.now = max(self.now, due)
+        self._wake = inf
+        self.node.core.tick(self.instant)
+        self.driver.turn()
 
     def connect(self, host: str = "10.0.0.1") -> CoreClient:
         return CoreClient(self, "CONTROLLER", host)  # type: ignore[arg-type]  # it has all that is asked of a broker
