@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from barnabas import Consumer, TopicPartition, aio
+from barnabas import Consumer, ShareConsumer, TopicPartition, aio
 from barnabas.errors import KafkaError
 from tests.support.scripted_cluster import ScriptedCluster
+from tests.support.scripted_queue import ACCEPTED, ScriptedQueue
 from tests.support.virtual_loop import VirtualBroker, VirtualEnvironment, run
 
 WRONG: tuple[Any, ...] = (
@@ -91,6 +92,29 @@ def test_a_wrong_value_does_a_consumer_no_harm(name: str) -> None:
         assert next_offset(consumer) == 4, (wrong, positional, keywords)
     consumer.commit({T0: 7}, timeout=5)
     assert cluster.committed[T0][0] == 7
+
+
+SHARE_CONSUMER = dict(methods(ShareConsumer))
+
+
+@pytest.mark.parametrize("name", SHARE_CONSUMER)
+def test_a_wrong_value_does_a_share_consumer_no_harm(name: str) -> None:
+    cluster = ScriptedQueue()
+    cluster.append("t", 0, *[b"x"] * 10)
+    consumer = cluster.share_consumer("t", group_id="g", share_acknowledgement_mode="explicit")
+    records = list(consumer.poll(5))
+
+    for wrong, positional, keywords in calls(SHARE_CONSUMER[name]):
+        if "record" in keywords and wrong != "record":
+            keywords["record"] = records[0]
+        error = refusal(getattr(consumer, name), *positional, **keywords)
+        assert not isinstance(error, TypeError) or wrong.rstrip("s") in str(error), (wrong, keywords, error)
+        consumer.set_acknowledgement_commit_callback(None)
+        consumer.subscribe("t")
+    for record in records:
+        consumer.acknowledge(record)
+    assert list(consumer.commit_sync(timeout=5).values()) == [None]
+    assert cluster.states() == {ACCEPTED: 10}
 
 
 def refusal(call: Callable[..., object], *arguments: Any, **keywords: Any) -> KafkaError | None:

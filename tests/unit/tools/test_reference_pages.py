@@ -6,10 +6,11 @@ import pytest
 
 from barnabas.config.config_def import SECTIONS, definitions
 from barnabas.config.support import SUPPORTED
-from tools import errors_table, settings_table
+from tests.peers import apache_kafka
+from tools import clients_comparison, clients_table, errors_table, java_clients, settings_table
 
 
-@pytest.mark.parametrize("page", [settings_table, errors_table], ids=lambda page: page.__name__)
+@pytest.mark.parametrize("page", [settings_table, errors_table, clients_table], ids=lambda page: page.__name__)
 def test_the_page_is_not_stale(page: object) -> None:
     made = page.table()  # type: ignore[attr-defined]
     path = page.PATH  # type: ignore[attr-defined]
@@ -34,3 +35,18 @@ def test_every_error_has_a_text_and_one_place() -> None:
     for error in errors_table.classes():
         assert error.__doc__, error
         assert page.count(f"| `{error.__name__}` | ") >= 1, error
+
+
+def test_all_that_javas_clients_have_is_here_or_left_out_for_a_reason() -> None:
+    missing = [entry.java for entry in clients_comparison.entries() if not entry.here and not entry.reason]
+    known = {entry.java for entry in clients_comparison.entries()}
+
+    assert missing == []
+    assert set(clients_comparison.CLASSES) <= known
+    assert {name for name in clients_comparison.METHODS if "." in name} <= known
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(apache_kafka.why_not() is not None, reason="Java or Maven is missing")
+def test_the_list_of_javas_clients_is_that_of_the_jar() -> None:
+    assert java_clients.read() == java_clients.stored(), "python -m tools.java_clients --write"

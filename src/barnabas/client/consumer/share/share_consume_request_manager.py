@@ -341,6 +341,7 @@ class ShareConsumeRequestManager:
 
     def _on_refused(self, sent: _Sent, state: _Node, error: KafkaError) -> None:
         """Take note that the broker refused the whole fetch."""
+        state.session.forget_partitions()
         state.retry_at = self._client.now + self._retry_backoff
         if not error.retriable and not isinstance(error, UnknownServerError):
             self.errors.append(error)

@@ -13,7 +13,7 @@ from barnabas.client.consumer.share.share_consumer_base import ShareConsumerBase
 from barnabas.client.consumer.single_thread_use import SingleThreadUse
 from barnabas.client.environment import Environment
 from barnabas.client.serializers import DeserializerSetting, given_serializers
-from barnabas.client.steps import Steps, run
+from barnabas.client.steps import Steps, at_once, run
 from barnabas.errors import KafkaError
 from barnabas.protocol.topic_partition import TopicIdPartition
 
@@ -106,7 +106,7 @@ class ShareConsumer(ShareConsumerBase[K, V]):
 
     def commit_async(self) -> None:
         """See `ShareConsumerBase.commit_async`: send what is to be said, without waiting; runs the callback."""
-        super().commit_async()
+        self._run(at_once(self._polling.commit_async))
         self._run(self._polling.run_callback())
 
     def client_instance_id(self, timeout: float | None = None) -> bytes:

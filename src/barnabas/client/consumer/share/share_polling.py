@@ -324,6 +324,8 @@ class SharePolling:
     def begin_anew(self) -> None:
         """Drop everything with the next call: an exception may have come between two changes."""
         self._is_torn = True
+        # The calls that the callback makes are refused, so this one is not its.
+        self._is_in_callback = False
 
     def take_back(self) -> None:
         """See `begin_anew`: what a poll collected that was interrupted is delivered again."""
@@ -335,7 +337,6 @@ class SharePolling:
         log.warning("A call was interrupted by an exception: what was delivered and not committed is delivered again")
         self.iteration.clear()
         self._current.clear()
-        self._is_in_callback = False
         self._subscriptions.repair()
         self._coordinator.begin_anew()
         # With its connections the sessions end, and the brokers release what this consumer has.

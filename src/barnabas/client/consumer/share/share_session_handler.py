@@ -52,6 +52,10 @@ class ShareSessionHandler:
         dropped = [partition for key, partition in before.items() if key not in self._partitions]
         return SessionChange(self.epoch, added, dropped)
 
+    def forget_partitions(self) -> None:
+        """Have the next fetch name all partitions: the broker refused the last one, and may not have taken them."""
+        self._partitions = {}
+
     def needs_change(self, wanted: Collection[TopicIdPartition]) -> bool:
         """Whether the session has other partitions than the `wanted`."""
         return set(self._partitions.values()) != set(wanted)

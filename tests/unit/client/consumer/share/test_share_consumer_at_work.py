@@ -1,0 +1,206 @@
+"""A share consumer on a scripted broker: sessions, retries, errors, what comes in between."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import pytest
+
+from barnabas import ShareConsumer, TopicIdPartition
+from barnabas.errors import (
+    ConfigError,
+    DisconnectError,
+    IllegalStateError,
+    InvalidGroupIdError,
+    KafkaError,
+    KafkaTimeoutError,
+    NotLeaderOrFollowerError,
+    TopicAuthorizationError,
+    UnsupportedVersionError,
+)
+from barnabas.protocol.api import ApiKey
+from tests.support.scripted_queue import ACCEPTED, ACQUIRED, ARCHIVED, AVAILABLE, ScriptedQueue
+
+EXPLICIT = {"share_acknowledgement_mode": "explicit"}
+
+
+@pytest.fixture
+def cluster() -> ScriptedQueue:
+    made = ScriptedQueue()
+    made.append("t", 0, *[b"%d" % number for number in range(6)])
+    return made
+
+
+def consumer_of(cluster: ScriptedQueue, **settings: Any) -> ShareConsumer:
+    return cluster.share_consumer("t", group_id="g", **settings)
+
+
+def poll(consumer: ShareConsumer, timeout: float = 5) -> list[bytes]:
+    return [record.value for record in consumer.poll(timeout)]
+
+
+def fetches(cluster: ScriptedQueue) -> list[Any]:
+    return cluster.asked(ApiKey.SHARE_FETCH)
+
+
+def test_acknowledgements_go_with_the_next_fetch_of_the_session(cluster: ScriptedQueue) -> None:
+    consumer = consumer_of(cluster)
+    assert len(poll(consumer)) == 6
+
+    assert poll(consumer, 1) == []
+
+    assert [request.share_session_epoch for request in fetches(cluster)][:2] == [0, 1]
+    assert cluster.asked(ApiKey.SHARE_ACKNOWLEDGE) == []
+    (topic,) = fetches(cluster)[1].topics
+    batches = [
+        (b.first_offset, b.last_offset, b.acknowledge_types) for b in topic.partitions[0].acknowledgement_batches
+    ]
+    assert batches == [(0, 5, [1])]
+    assert cluster.states() == {ACCEPTED: 6}
+
+
+def test_close_says_what_was_acknowledged_and_releases_the_rest(cluster: ScriptedQueue) -> None:
+    consumer = consumer_of(cluster, **EXPLICIT)
+    for record in consumer.poll(5):
+        if record.offset < 2:
+            consumer.acknowledge(record, "reject" if record.offset else "accept")
+
+    consumer.close()
+
+    assert cluster.states() == {ACCEPTED: 1, ARCHIVED: 1, AVAILABLE: 4}
+    assert cluster.asked(ApiKey.SHARE_ACKNOWLEDGE)[-1].share_session_epoch == -1
+    assert cluster.asked(ApiKey.SHARE_GROUP_HEARTBEAT)[-1].member_epoch == -1
+
+
+def test_a_session_that_the_broker_forgot_begins_anew_and_its_acknowledgements_fail(cluster: ScriptedQueue) -> None:
+    consumer = consumer_of(cluster)
+    told: list[tuple[dict[TopicIdPartition, set[int]], KafkaError | None]] = []
+    consumer.set_acknowledgement_commit_callback(lambda offsets, error: told.append((offsets, error)))
+    assert len(poll(consumer)) == 6
+    cluster.connection_ended()
+
+    ((_, error),) = consumer.commit_sync().items()
+
+    assert isinstance(error, NotLeaderOrFollowerError)
+    assert [(sorted(*offsets.values()), type(error)) for offsets, error in told] == [
+        ([0, 1, 2, 3, 4, 5], NotLeaderOrFollowerError)
+    ]
+    records = consumer.poll(5)
+    assert [record.delivery_count for record in records] == [2] * 6
+    assert list(consumer.commit_sync().values()) == [None]
+
+
+def test_a_commit_is_tried_again_while_the_error_may_pass(cluster: ScriptedQueue) -> None:
+    consumer = consumer_of(cluster)
+    poll(consumer)
+    cluster.errors[ApiKey.SHARE_ACKNOWLEDGE] = deque([15])
+    cluster.acknowledge_errors = [7]
+
+    assert list(consumer.commit_sync().values()) == [None]
+
+    assert len(cluster.asked(ApiKey.SHARE_ACKNOWLEDGE)) == 3
+    assert cluster.states() == {ACCEPTED: 6}
+
+
+def test_a_commit_that_is_not_answered_says_so_by_partition(cluster: ScriptedQueue) -> None:
+    consumer = consumer_of(cluster)
+    poll(consumer)
+    cluster.hold.add(ApiKey.SHARE_ACKNOWLEDGE)
+
+    ((partition, error),) = consumer.commit_sync(timeout=3).items()
+
+    assert str(partition) == "t-0"
+    assert isinstance(error, KafkaTimeoutError)
+
+
+def test_a_broken_connection_fails_what_was_in_flight_and_records_come_again(cluster: ScriptedQueue) -> None:
+    consumer = consumer_of(cluster)
+    poll(consumer)
+    cluster.hold.add(ApiKey.SHARE_ACKNOWLEDGE)
+    selector = cluster.app_selector
+    assert selector is not None
+    cluster.at(1, lambda: (selector.break_connection(0), cluster.connection_ended()))
+
+    ((_, error),) = consumer.commit_sync(timeout=10).items()
+
+    cluster.hold.clear()
+    assert isinstance(error, DisconnectError)
+    assert len(poll(consumer)) == 6
+
+
+def test_records_that_waited_longer_than_their_lock_are_not_handed_out(cluster: ScriptedQueue) -> None:
+    consumer = consumer_of(cluster)
+    poll(consumer)
+    assert poll(consumer, 0.2) == []
+    cluster.append("t", 1, b"late")
+    cluster.sleep(40)
+
+    records = consumer.poll(60)
+
+    assert [(record.value, record.delivery_count) for record in records] == [(b"late", 2)]
+
+
+def test_a_poll_that_is_interrupted_loses_nothing_and_accepts_nothing(
+    cluster: ScriptedQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(data: bytes) -> bytes:
+        if data == b"3" and not seen:
+            seen.append(data)
+            raise KeyboardInterrupt
+        return data
+
+    seen: list[bytes] = []
+    consumer = consumer_of(cluster, value_deserializer=interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        consumer.poll(5)
+
+    assert len(poll(consumer)) == 6
+    consumer.commit_sync()
+    assert cluster.states() == {ACCEPTED: 6}
+
+
+def test_revoked_partitions_leave_the_session_and_can_still_be_acknowledged(cluster: ScriptedQueue) -> None:
+    consumer = consumer_of(cluster)
+    assert len(poll(consumer)) == 6
+    cluster.wanted = set()
+    cluster.sleep(6)
+
+    assert poll(consumer, 1) == []
+
+    assert cluster.states() == {ACCEPTED: 6}
+
+
+def test_a_cluster_without_share_groups_is_said(cluster: ScriptedQueue) -> None:
+    cluster.lacks.add(ApiKey.SHARE_GROUP_HEARTBEAT)
+    consumer = consumer_of(cluster)
+
+    with pytest.raises(UnsupportedVersionError, match="share groups"):
+        consumer.poll(5)
+
+
+def test_what_may_not_be_read_is_said(cluster: ScriptedQueue) -> None:
+    cluster.errors[ApiKey.SHARE_FETCH] = deque([29])
+    consumer = consumer_of(cluster)
+
+    with pytest.raises(TopicAuthorizationError):
+        consumer.poll(5)
+
+    assert len(poll(consumer)) == 6
+
+
+def test_records_in_hand_stay_acquired_until_something_is_said(cluster: ScriptedQueue) -> None:
+    consumer = consumer_of(cluster, **EXPLICIT)
+    consumer.poll(5)
+
+    with pytest.raises(IllegalStateError, match="6 records"):
+        consumer.poll(0)
+
+    assert cluster.states() == {ACQUIRED: 6}
+
+
+def test_settings_of_other_consumers_are_refused() -> None:
+    with pytest.raises(InvalidGroupIdError):
+        ShareConsumer("t", bootstrap_servers="b:1")
+    with pytest.raises(ConfigError, match=r"auto\.offset\.reset .*share\.auto\.offset\.reset"):
+        ShareConsumer("t", bootstrap_servers="b:1", group_id="g", auto_offset_reset="earliest")  # type: ignore[call-arg]
