@@ -148,12 +148,13 @@ class ShareConsumer(ShareConsumerBase[K, V]):
         self.close()
 
     def _run(self, steps: Steps[T]) -> T:
-        with self._use:
-            self._polling.check_use()
-            try:
+        try:
+            with self._use:
+                self._polling.check_use()
                 return run(steps)
-            except KafkaError:
-                raise
-            except BaseException:
-                self._polling.begin_anew()
-                raise
+        except KafkaError:
+            raise
+        except BaseException:
+            # Also one that comes at the end of the call: what it returns does not reach the application.
+            self._polling.begin_anew()
+            raise
