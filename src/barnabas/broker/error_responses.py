@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from barnabas.broker.security.refusals import refused
 from barnabas.protocol.api import request_class, response_class
@@ -24,7 +24,7 @@ def error_response(key: int, request: Message | None, version: int, code: int) -
     return response if _tells(response, plan_of(response_class(key), version)) else None
 
 
-def _tells(message: Any, plan: Plan) -> bool:
+def _tells(message: Message, plan: Plan) -> bool:
     for field in plan.present:
         value = getattr(message, field.name)
         if field.name in _CODES and value:

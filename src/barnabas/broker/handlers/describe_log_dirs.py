@@ -7,7 +7,7 @@ cordoned (KIP-1066).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.piecewise import PIECE, ArrayField, PiecewiseResponse, answer_in_pieces, in_pieces
@@ -59,7 +59,7 @@ def handle(
     only = directories[0]
     error_code = errors.KafkaStorageError.code if broker.replica_manager.offline_count else errors.NONE
 
-    def finish(topics: Any) -> DescribeLogDirsResponse:
+    def finish(topics: list[DescribeLogDirsTopic]) -> DescribeLogDirsResponse:
         return DescribeLogDirsResponse(results=[_result(only, error_code, topics)])
 
     return answer_in_pieces(
@@ -71,7 +71,7 @@ def handle(
     )
 
 
-def _result(directory: DirectoryState, error_code: int, topics: Any) -> DescribeLogDirsResult:
+def _result(directory: DirectoryState, error_code: int, topics: list[DescribeLogDirsTopic]) -> DescribeLogDirsResult:
     log_directory = directory.manager.log_directory
     total, usable = (-1, -1) if directory.problem is not None else log_directory.disk_space()
     return DescribeLogDirsResult(

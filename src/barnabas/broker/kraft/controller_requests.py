@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.handlers.registry import Handler, Shortcut
     from barnabas.protocol.message import Message
+    from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
     from barnabas.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
     from barnabas.protocol.messages.envelope_request import EnvelopeRequest
 
@@ -160,7 +161,8 @@ class ControllerRequests:
                 return self._of_quorum(broker, context, request)
             return _parked(self._answer(context, request, is_forwarded=True))
 
-        def tell(response: Any) -> None:
+        def tell(response: Message | None) -> None:
+            assert response is not None, "every request that is forwarded expects a response"
             response = response if context.amend is None else context.amend(response)
             if context.throttle and hasattr(response, "throttle_time_ms"):
                 response.throttle_time_ms = int(context.throttle * 1000 + 0.5)
@@ -180,7 +182,9 @@ class ControllerRequests:
             tell(result)
         return answer
 
-    def _api_versions(self, broker: BrokerState, context: RequestContext, request: Any) -> ApiVersionsResponse:
+    def _api_versions(
+        self, broker: BrokerState, context: RequestContext, request: ApiVersionsRequest
+    ) -> ApiVersionsResponse:
         lowest, highest = stable_versions(ApiKey.API_VERSIONS)
         if context.api_version > highest:
             own = ApiVersion(ApiKey.API_VERSIONS, lowest, highest)

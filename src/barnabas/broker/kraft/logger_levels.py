@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.config_admin_manager import Change
@@ -18,12 +18,18 @@ if TYPE_CHECKING:
     from barnabas.broker.handlers.registry import Handler
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.message import Message
+    from barnabas.protocol.messages.incremental_alter_configs_request import (
+        AlterConfigsResource,
+        IncrementalAlterConfigsRequest,
+    )
 
 
 def with_loggers(handle: Handler) -> Handler:
     """Return a handler that sets the levels of loggers itself, and leaves all other resources to `handle`."""
 
-    def handle_all(broker: BrokerState, context: RequestContext, request: Any) -> Message | DelayedOperation | None:
+    def handle_all(
+        broker: BrokerState, context: RequestContext, request: IncrementalAlterConfigsRequest
+    ) -> Message | DelayedOperation | None:
         loggers = [one for one in request.resources if one.resource_type == ConfigResourceType.BROKER_LOGGER]
         if not loggers:
             return handle(broker, context, request)
@@ -32,13 +38,14 @@ def with_loggers(handle: Handler) -> Handler:
         if not request.resources:
             return IncrementalAlterConfigsResponse(responses=done)
 
-        def joined(response: Any) -> Any:
+        def joined(response: IncrementalAlterConfigsResponse) -> IncrementalAlterConfigsResponse:
             response.responses += done
             return response
 
         result = handle(broker, context, request)
         if not isinstance(result, DelayedOperation):
-            return joined(result)  # type: ignore[no-any-return]
+            assert isinstance(result, IncrementalAlterConfigsResponse)
+            return joined(result)
         before = context.amend
         context.amend = joined if before is None else lambda response: before(joined(response))
         return result
@@ -46,7 +53,7 @@ def with_loggers(handle: Handler) -> Handler:
     return handle_all
 
 
-def _set(broker: BrokerState, resource: Any, *, validate_only: bool) -> AlterConfigsResourceResponse:
+def _set(broker: BrokerState, resource: AlterConfigsResource, *, validate_only: bool) -> AlterConfigsResourceResponse:
     code, text = 0, None
     changes = [Change(one.name, one.config_operation, one.value) for one in resource.configs]
     try:

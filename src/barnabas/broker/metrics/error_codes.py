@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from barnabas.protocol.message import Struct
 
 _CODE = "error_code"
 #: Of a class: whether it has a code itself, and its fields that hold structs with codes.
 _places: dict[type, tuple[bool, tuple[str, ...]]] = {}
 
 
-def error_codes(message: Any) -> Iterator[int]:
+def error_codes(message: Struct) -> Iterator[int]:
     """Yield all codes, those of success (0) too."""
     has_code, fields = _places.get(type(message)) or _find(type(message))
     if has_code:
-        yield message.error_code
+        yield getattr(message, _CODE)
     for field in fields:
         held = getattr(message, field)
         # A list, or what stands for one in a large response (LazyList, EncodedElements).

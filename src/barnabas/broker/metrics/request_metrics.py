@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, Metric, SummaryMetricFamily
 
@@ -11,6 +11,9 @@ from barnabas import errors
 from barnabas.broker.handlers.plain_produce import topic_of
 from barnabas.broker.metrics.error_codes import error_codes
 from barnabas.broker.metrics.percentiles import Percentiles
+from barnabas.protocol.messages.fetch_response import FetchResponse
+from barnabas.protocol.messages.produce_request import ProduceRequest
+from barnabas.protocol.messages.produce_response import ProduceResponse
 
 if TYPE_CHECKING:
     from barnabas.broker.request import Request, ServedApi
@@ -99,9 +102,10 @@ class RequestMetrics:
         api.throttled += context.throttle > 0
         for code in error_codes(response) if response is not None else ():
             api.errors[code] = api.errors.get(code, 0) + 1
-        if response is not None and name in self._partitions:
+        if isinstance(response, (ProduceResponse, FetchResponse)):
             self._count_partitions(self._partitions[name], response)
-            if name == "Produce":
+            if isinstance(response, ProduceResponse):
+                assert isinstance(request.message, ProduceRequest)
                 self._count_rejected(request.message, response)
 
     def sent(self, request: Request, seconds: float, now: float) -> None:
@@ -133,14 +137,14 @@ class RequestMetrics:
             name = by_id.name if by_id is not None else str(topic[1:], "utf-8", "replace")
             self._partitions["Produce"].setdefault(name, [0, 0])[0] += count
 
-    def _count_rejected(self, request: Any, response: Any) -> None:
+    def _count_rejected(self, request: ProduceRequest, response: ProduceResponse) -> None:
         for topic, answered in zip(request.topic_data, response.responses, strict=True):
             for data, result in zip(topic.partition_data, answered.partition_responses, strict=True):
                 if result.error_code in _TOO_LARGE:
                     name = topic.name or self._name_of(topic.topic_id)
-                    self._bytes_rejected[name] = self._bytes_rejected.get(name, 0) + len(data.records)
+                    self._bytes_rejected[name] = self._bytes_rejected.get(name, 0) + len(data.records or b"")
 
-    def _count_partitions(self, counts: dict[str, list[int]], response: Any) -> None:
+    def _count_partitions(self, counts: dict[str, list[int]], response: ProduceResponse | FetchResponse) -> None:
         for topic in response.responses:
             name = getattr(topic, "name", "") or getattr(topic, "topic", "") or self._name_of(topic.topic_id)
             found = counts.setdefault(name, [0, 0])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from barnabas.broker.piecewise import Steps, message_of, outcome_of
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.broker.transactions.verification import Question, VerificationNeededError
+from barnabas.protocol.messages.produce_request import ProduceRequest
 from barnabas.protocol.messages.produce_response import ProduceResponse
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ Answer = TypeVar("Answer", bound="Message | DelayedOperation | None")
 
 
 def verified(
-    broker: BrokerState, request: Any, at: Instant, handle: Callable[[], Answer]
+    broker: BrokerState, request: Message, at: Instant, handle: Callable[[], Answer]
 ) -> Answer | PiecewiseResponse:
     """Handle a request of a transaction, at once where all is certain that has to be, else when it is.
 
@@ -34,7 +35,8 @@ def verified(
     try:
         return handle()
     except VerificationNeededError as needed:
-        _own_records(request)
+        if isinstance(request, ProduceRequest):
+            _own_records(request)
         later = _later(broker, needed.question, at, handle)
         return broker.large_responses.answer(later)  # type: ignore[return-value]  # as `handle`
 
@@ -70,9 +72,9 @@ class _Pause(DelayedOperation):
         return ProduceResponse()
 
 
-def _own_records(request: Any) -> None:
+def _own_records(request: ProduceRequest) -> None:
     """Copy what lies in the connection's buffer, which the next request uses."""
-    for topic in getattr(request, "topic_data", ()):
+    for topic in request.topic_data:
         for data in topic.partition_data:
             if data.records is not None:
                 data.records = bytearray(data.records)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas import errors
 from barnabas.broker.membership.broker_metadata_publisher import Roles
@@ -12,6 +12,7 @@ from barnabas.broker.metadata.metadata_image import Endpoint
 from barnabas.broker.metadata.partition_registration import NO_LEADER, PartitionRegistration
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.broker.zookeeper.push_records import (
+    PushRequest,
     broker_records,
     is_older,
     partition_record,
@@ -78,7 +79,7 @@ class PushTarget(Protocol):
 
 class _Push(NamedTuple):
     replicas: ReplicaManager
-    request: Any
+    request: PushRequest
     operation: DelayedOperation
 
 
@@ -92,7 +93,7 @@ class ControllerPushes:
         self._is_busy = False
         self.controller_epoch = 0
 
-    def handle(self, broker: BrokerState, context: RequestContext, request: Any) -> DelayedOperation:
+    def handle(self, broker: BrokerState, context: RequestContext, request: PushRequest) -> DelayedOperation:
         """Line a request up; it is answered when it has been carried out."""
         operation = DelayedOperation()
         self._queue.append(_Push(broker.replica_manager, request, operation))
@@ -129,7 +130,7 @@ class ControllerPushes:
             self.controller_epoch = request.controller_epoch
         push.operation.complete(_CARRY_OUT[request.API_KEY](self, push.replicas, request, code, settings))
 
-    def _stale(self, request: Any) -> int:
+    def _stale(self, request: PushRequest) -> int:
         if request.controller_epoch < self.controller_epoch:
             return errors.ControllerMovedError.code
         # The controller may know of a registration before this broker has heard of it.

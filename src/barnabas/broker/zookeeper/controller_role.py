@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.membership.refusals import refused
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from barnabas.broker.zookeeper.controller.active_controller import ActiveController
     from barnabas.broker.zookeeper.metadata_znodes import Change
     from barnabas.broker.zookeeper.operations import ZooKeeperSession
+    from barnabas.protocol.message import Message
 
 _UNCLEAN = "unclean.leader.election.enable"
 #: How a broker of ours names itself where it sends a request of a client on.
@@ -92,7 +93,7 @@ class ControllerRole:
         if serve is None:
             return None
 
-        def handle(broker: BrokerState, context: RequestContext, request: Any) -> Any:
+        def handle(broker: BrokerState, context: RequestContext, request: Message) -> Message | DelayedOperation | None:
             was_sent_on = (context.client_id or "").startswith("broker-") and (context.client_id or "").endswith(
                 _FORWARDING
             )
@@ -112,7 +113,7 @@ class ControllerRole:
         return None
 
     def _alter_entities(
-        self, broker: BrokerState, context: RequestContext, request: Any, write: WriteEntities
+        self, broker: BrokerState, context: RequestContext, request: Message, write: WriteEntities
     ) -> DelayedOperation:
         operation = DelayedOperation()
         if self.active is None:

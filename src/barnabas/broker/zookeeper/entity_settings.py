@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from barnabas.broker.request_context import RequestContext
     from barnabas.network.security.scram import StoredCredential
     from barnabas.protocol.message import Message
+    from barnabas.protocol.messages import alter_client_quotas_request
+    from barnabas.protocol.messages.alter_client_quotas_request import AlterClientQuotasRequest
+    from barnabas.protocol.messages.alter_user_scram_credentials_request import (
+        AlterUserScramCredentialsRequest,
+        ScramCredentialDeletion,
+        ScramCredentialUpsertion,
+    )
 
     #: Gives the response: with None, or with why the edits were not made.
     Answer = Callable[[errors.KafkaError | None], Message]
@@ -40,7 +47,9 @@ class Edits(NamedTuple):
     values: Mapping[str, str | None]
 
 
-def _quotas(broker: BrokerState, context: RequestContext, request: Any) -> tuple[list[Edits], Answer]:
+def _quotas(
+    broker: BrokerState, context: RequestContext, request: AlterClientQuotasRequest
+) -> tuple[list[Edits], Answer]:
     """Plan AlterClientQuotas: each entity as a whole or not at all."""
     edits: dict[str, Edits] = {}
     entries = []
@@ -66,7 +75,7 @@ def _quotas(broker: BrokerState, context: RequestContext, request: Any) -> tuple
     return [] if request.validate_only else list(edits.values()), answer
 
 
-def _quota_values(asked: Any) -> dict[str, str | None]:
+def _quota_values(asked: alter_client_quotas_request.EntryData) -> dict[str, str | None]:
     known = known_quotas(quota_entity(asked.entity))
     times = Counter(operation.key for operation in asked.ops)
     values: dict[str, str | None] = {}
@@ -82,13 +91,15 @@ def _quota_values(asked: Any) -> dict[str, str | None]:
     return values
 
 
-def _credentials(broker: BrokerState, context: RequestContext, request: Any) -> tuple[list[Edits], Answer]:
+def _credentials(
+    broker: BrokerState, context: RequestContext, request: AlterUserScramCredentialsRequest
+) -> tuple[list[Edits], Answer]:
     """Plan AlterUserScramCredentials: each user once at most."""
     if context.connection.is_token_authenticated:
         response = refused(request, errors.UnsupportedByAuthenticationError.code)
         return [], lambda problem: response
     users = ScramUsers(broker.metadata)
-    asked = [*request.deletions, *request.upsertions]
+    asked: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*request.deletions, *request.upsertions]
     times = Counter(one.name for one in asked)
     edits: dict[str, Edits] = {}
     results: dict[str, AlterUserScramCredentialsResult] = {}
@@ -122,6 +133,7 @@ def _credential_text(credential: StoredCredential) -> str:
     return ",".join(f"{name}={value}" for name, value in parts.items())
 
 
+# A row takes the request of its API; only the table does not tell them apart.
 PLANS: dict[int, Callable[[BrokerState, RequestContext, Any], tuple[list[Edits], Answer]]] = {
     ApiKey.ALTER_CLIENT_QUOTAS: _quotas,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _credentials,

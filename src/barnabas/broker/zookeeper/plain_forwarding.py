@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.envelope import OF_CONTROLLERS
@@ -35,7 +35,7 @@ class PlainForwarding:
         assert local is not None, "all else is served here"
         return local
 
-    def _handle(self, broker: BrokerState, context: RequestContext, request: Any) -> DelayedOperation:
+    def _handle(self, broker: BrokerState, context: RequestContext, request: Message) -> DelayedOperation:
         operation = DelayedOperation()
 
         def done(response: Message, now: Instant) -> None:

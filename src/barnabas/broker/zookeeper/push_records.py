@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from barnabas.protocol.messages.partition_record import PartitionRecord
 from barnabas.protocol.messages.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
 from barnabas.protocol.messages.remove_topic_record import RemoveTopicRecord
+from barnabas.protocol.messages.stop_replica_request import StopReplicaRequest
 from barnabas.protocol.messages.topic_record import TopicRecord
 from barnabas.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
 
@@ -16,18 +17,23 @@ if TYPE_CHECKING:
     from barnabas.broker.metadata.metadata_image import Endpoint, MetadataImage
     from barnabas.broker.metadata.partition_registration import PartitionRegistration
     from barnabas.protocol.message import Message
+    from barnabas.protocol.messages.leader_and_isr_request import LeaderAndIsrRequest
+    from barnabas.protocol.messages.update_metadata_request import UpdateMetadataRequest
 
+#: What a controller pushes.
+PushRequest: TypeAlias = "LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest"
 #: Controllers do not tell brokers the epochs of others.
 _NO_EPOCH = -1
 
 
-def unknown_topics(image: MetadataImage, request: Any) -> dict[str, bytes]:
+def unknown_topics(image: MetadataImage, request: PushRequest) -> dict[str, bytes]:
     """Return the topics of LeaderAndIsr and UpdateMetadata that an image does not have."""
+    if isinstance(request, StopReplicaRequest):
+        return {}
     return {
         topic.topic_name: topic.topic_id
         for topic in request.topic_states
-        if getattr(topic, "topic_id", None) is not None
-        and image.topic_ids.get(topic.topic_name) != topic.topic_id
+        if image.topic_ids.get(topic.topic_name) != topic.topic_id
         and not any(state.leader < -1 for state in topic.partition_states)
     }
 

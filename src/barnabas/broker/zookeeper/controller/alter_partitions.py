@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.zookeeper.controller.controller_context import RECOVERED, RECOVERING, LeaderAndIsr
@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from barnabas.broker.zookeeper.controller.controller_context import ControllerContext
     from barnabas.broker.zookeeper.operations import Program
     from barnabas.protocol.message import Message
+    from barnabas.protocol.messages import alter_partition_request
+    from barnabas.protocol.messages.alter_partition_request import AlterPartitionRequest
 
 #: From here on an ISR comes with the epochs of its brokers.
 _WITH_EPOCHS_FROM = 3
 
 
-def alter_partition(controller: ActiveController, request: Any, version: int) -> Program[Message]:
+def alter_partition(controller: ActiveController, request: AlterPartitionRequest, version: int) -> Program[Message]:
     """Write proposed ISRs, and tell all brokers of them."""
     context = controller.context
     broker = context.brokers.get(request.broker_id)
@@ -46,7 +48,7 @@ def alter_partition(controller: ActiveController, request: Any, version: int) ->
     return _response(context, request, results)
 
 
-def _proposal(leader: int, asked: Any, version: int) -> LeaderAndIsr:
+def _proposal(leader: int, asked: alter_partition_request.PartitionData, version: int) -> LeaderAndIsr:
     isr = [one.broker_id for one in asked.new_isr_with_epochs] if version >= _WITH_EPOCHS_FROM else asked.new_isr
     return LeaderAndIsr(leader, tuple(isr), asked.leader_epoch, asked.partition_epoch, asked.leader_recovery_state)
 
@@ -74,7 +76,7 @@ def _refusal(context: ControllerContext, name: TopicPartition, new: LeaderAndIsr
 
 
 def _response(
-    context: ControllerContext, request: Any, results: dict[TopicPartition, LeaderAndIsr | int]
+    context: ControllerContext, request: AlterPartitionRequest, results: dict[TopicPartition, LeaderAndIsr | int]
 ) -> AlterPartitionResponse:
     response = AlterPartitionResponse()
     for topic in request.topics:

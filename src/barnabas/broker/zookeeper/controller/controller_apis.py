@@ -21,6 +21,7 @@ from barnabas.protocol.messages.alter_partition_reassignments_response import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from barnabas.protocol.messages.alter_partition_response import AlterPartitionResponse
 from barnabas.protocol.messages.controlled_shutdown_response import ControlledShutdownResponse, RemainingPartition
 from barnabas.protocol.messages.elect_leaders_response import (
     ElectLeadersResponse,
@@ -39,6 +40,12 @@ if TYPE_CHECKING:
     from barnabas.broker.zookeeper.controller.active_controller import ActiveController
     from barnabas.broker.zookeeper.operations import Program
     from barnabas.protocol.message import Message
+    from barnabas.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+    from barnabas.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
+    from barnabas.protocol.messages.controlled_shutdown_request import ControlledShutdownRequest
+    from barnabas.protocol.messages.elect_leaders_request import ElectLeadersRequest
+    from barnabas.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
+    from barnabas.protocol.messages.update_features_request import UpdateFeaturesRequest
 
 #: What only brokers ask: name, lowest and highest version.
 OF_BROKERS: dict[int, tuple[str, int, int]] = {
@@ -57,7 +64,7 @@ def serves(api_key: int) -> bool:
     return api_key in _ANSWERS
 
 
-def handle(controller: ActiveController | None, request: Any, version: int) -> DelayedOperation:
+def handle(controller: ActiveController | None, request: Message, version: int) -> DelayedOperation:
     """Answer a request when its turn comes; NOT_CONTROLLER where this broker is no controller, or one no more."""
     operation = DelayedOperation()
 
@@ -67,7 +74,7 @@ def handle(controller: ActiveController | None, request: Any, version: int) -> D
     def answer(active: ActiveController) -> Program[None]:
         response = yield from _ANSWERS[request.API_KEY](active, request, version)
         operation.complete(response)
-        if request.API_KEY == ApiKey.ALTER_PARTITION:
+        if isinstance(response, AlterPartitionResponse):
             changed = [TopicPartition(*name) for name in _changed(active, response)]
             yield from active.reassignments.complete(changed)
 
@@ -78,7 +85,7 @@ def handle(controller: ActiveController | None, request: Any, version: int) -> D
     return operation
 
 
-def _changed(active: ActiveController, response: Any) -> list[tuple[str, int]]:
+def _changed(active: ActiveController, response: AlterPartitionResponse) -> list[tuple[str, int]]:
     return [
         (active.context.topic_names[topic.topic_id], part.partition_index)
         for topic in response.topics
@@ -90,7 +97,9 @@ def _changed(active: ActiveController, response: Any) -> list[tuple[str, int]]:
 # -- brokers ---------------------------------------------------------------------------------------------------------
 
 
-def _allocate_producer_ids(active: ActiveController, request: Any, version: int) -> Program[Message]:
+def _allocate_producer_ids(
+    active: ActiveController, request: AllocateProducerIdsRequest, version: int
+) -> Program[Message]:
     """Reserve a block of producer ids for a broker (ZkProducerIdManager, KIP-730)."""
     broker = active.context.brokers.get(request.broker_id)
     if broker is None:
@@ -111,7 +120,9 @@ def _allocate_producer_ids(active: ActiveController, request: Any, version: int)
             )
 
 
-def _controlled_shutdown(active: ActiveController, request: Any, version: int) -> Program[Message]:
+def _controlled_shutdown(
+    active: ActiveController, request: ControlledShutdownRequest, version: int
+) -> Program[Message]:
     """Move what a broker leads elsewhere, and take it out of ISRs; the response names what no other can lead."""
     context, number = active.context, request.broker_id
     broker = context.brokers.get(number)
@@ -138,12 +149,13 @@ def _controlled_shutdown(active: ActiveController, request: Any, version: int) -
 # -- clients ---------------------------------------------------------------------------------------------------------
 
 
-def _elect_leaders(active: ActiveController, request: Any, version: int) -> Program[Message]:
-    is_all = request.topic_partitions is None
-    if is_all:
+def _elect_leaders(active: ActiveController, request: ElectLeadersRequest, version: int) -> Program[Message]:
+    asked = request.topic_partitions
+    is_all = asked is None
+    if asked is None:
         names = active.context.partitions
     else:
-        names = [TopicPartition(one.topic, index) for one in request.topic_partitions for index in one.partitions]
+        names = [TopicPartition(one.topic, index) for one in asked for index in one.partitions]
     if request.election_type not in (_PREFERRED, _UNCLEAN):
         return ElectLeadersResponse(error_code=errors.InvalidRequestError.code)
     is_unclean = version > 0 and request.election_type == _UNCLEAN
@@ -157,7 +169,9 @@ def _elect_leaders(active: ActiveController, request: Any, version: int) -> Prog
     return ElectLeadersResponse(replica_election_results=results)
 
 
-def _alter_reassignments(active: ActiveController, request: Any, version: int) -> Program[Message]:
+def _alter_reassignments(
+    active: ActiveController, request: AlterPartitionReassignmentsRequest, version: int
+) -> Program[Message]:
     may_change = getattr(request, "allow_replication_factor_change", True)
     wanted = {
         TopicPartition(topic.name, part.partition_index): None if part.replicas is None else tuple(part.replicas)
@@ -191,7 +205,9 @@ def _alter_reassignments(active: ActiveController, request: Any, version: int) -
     )
 
 
-def _list_reassignments(active: ActiveController, request: Any, version: int) -> Program[Message]:
+def _list_reassignments(
+    active: ActiveController, request: ListPartitionReassignmentsRequest, version: int
+) -> Program[Message]:
     yield from ()  # nothing is asked of ZooKeeper
     context = active.context
     if request.topics is None:
@@ -207,7 +223,7 @@ def _list_reassignments(active: ActiveController, request: Any, version: int) ->
     return ListPartitionReassignmentsResponse(error_message=None, topics=list(topics.values()))
 
 
-def _update_features(active: ActiveController, request: Any, version: int) -> Program[Message]:
+def _update_features(active: ActiveController, request: UpdateFeaturesRequest, version: int) -> Program[Message]:
     """Refuse every feature: brokers of 3.9 under ZooKeeper support none that could be finalized."""
     yield from ()  # nothing is asked of ZooKeeper
     results = []

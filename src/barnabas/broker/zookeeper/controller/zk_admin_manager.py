@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from barnabas import errors
 from barnabas.broker.controller.replica_placer import StripedReplicaPlacer, UsableBroker
@@ -49,10 +49,17 @@ if TYPE_CHECKING:
     from barnabas.broker.zookeeper.controller.topic_waits import TopicWaits
     from barnabas.broker.zookeeper.operations import Program
     from barnabas.protocol.message import Message
+    from barnabas.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+    from barnabas.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+    from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest
 
 _DEFAULT = -1
 #: From here on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
-_STRICT_QUOTA_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
+_STRICT_QUOTA_FROM: dict[int, int] = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
+
+
+AdminRequest: TypeAlias = "CreateTopicsRequest | DeleteTopicsRequest | CreatePartitionsRequest"
+R = TypeVar("R", bound=AdminRequest)
 
 
 class Changed(NamedTuple):
@@ -77,7 +84,7 @@ class ZkAdminManager:
         return api_key in _CHANGES
 
     def handle(
-        self, controller: ActiveController | None, broker: BrokerState, context: RequestContext, request: Any
+        self, controller: ActiveController | None, broker: BrokerState, context: RequestContext, request: AdminRequest
     ) -> DelayedOperation:
         """Write what is asked for, and answer when this broker knows of it, or the request's time is over."""
         operation = DelayedOperation()
@@ -114,7 +121,7 @@ class ZkAdminManager:
 
     # -- new topics --------------------------------------------------------------------------------------------------
 
-    def create_topics(self, active: ActiveController, asked: _Asked) -> Program[Changed]:
+    def create_topics(self, active: ActiveController, asked: _Asked[CreateTopicsRequest]) -> Program[Changed]:
         """Write the settings and the assignment of new topics, each together."""
         request, times = asked.request, Counter(topic.name for topic in asked.request.topics)
         results: dict[str, CreatableTopicResult] = {}
@@ -141,7 +148,9 @@ class ZkAdminManager:
         response = CreateTopicsResponse(topics=list(results.values()))
         return Changed(response, {} if request.validate_only else results, _has_leaders(active.context))
 
-    def _assignments(self, context: ControllerContext, asked: _Asked, topic: Any) -> dict[int, ReplicaAssignment]:
+    def _assignments(
+        self, context: ControllerContext, asked: _Asked[CreateTopicsRequest], topic: CreatableTopic
+    ) -> dict[int, ReplicaAssignment]:
         count, factor = topic.num_partitions, topic.replication_factor
         if topic.assignments:
             if (count, factor) != (_DEFAULT, _DEFAULT):
@@ -171,7 +180,7 @@ class ZkAdminManager:
 
     # -- more partitions ---------------------------------------------------------------------------------------------
 
-    def create_partitions(self, active: ActiveController, asked: _Asked) -> Program[Changed]:
+    def create_partitions(self, active: ActiveController, asked: _Asked[CreatePartitionsRequest]) -> Program[Changed]:
         """Write longer assignments of topics."""
         request, times = asked.request, Counter(topic.name for topic in asked.request.topics)
         results: dict[str, CreatePartitionsTopicResult] = {}
@@ -194,7 +203,7 @@ class ZkAdminManager:
         counts = {topic.name: topic.count for topic in request.topics}
         return Changed(response, {} if request.validate_only else results, _has_leaders(context, counts))
 
-    def _added(self, context: ControllerContext, topic: Any) -> dict[int, ReplicaAssignment]:
+    def _added(self, context: ControllerContext, topic: CreatePartitionsTopic) -> dict[int, ReplicaAssignment]:
         known = context.assignments.get(topic.name)
         if known is None:
             raise errors.UnknownTopicOrPartitionError(f"The topic '{topic.name}' does not exist.")
@@ -228,7 +237,7 @@ class ZkAdminManager:
 
     # -- topics that go ----------------------------------------------------------------------------------------------
 
-    def delete_topics(self, active: ActiveController, asked: _Asked) -> Program[Changed]:
+    def delete_topics(self, active: ActiveController, asked: _Asked[DeleteTopicsRequest]) -> Program[Changed]:
         """Write which topics are to be deleted; one that is already is waited for as well."""
         request, context = asked.request, active.context
         if asked.context.api_version >= DELETE_TOPICS_BY_ID_FROM:
@@ -257,12 +266,12 @@ class ZkAdminManager:
         return Changed(response, results, lambda image, name: image.topic_ids.get(name) != doomed[name])
 
 
-class _Asked(NamedTuple):
+class _Asked(NamedTuple, Generic[R]):
     """A request of a client."""
 
     broker: BrokerState
     context: RequestContext
-    request: Any
+    request: R
 
     @property
     def topic_defaults(self) -> Mapping[str, Any]:
@@ -328,7 +337,7 @@ def _write_topic(
         raise errors.InvalidTopicError(f"Topic '{name}' could not be created: {problem}") from problem
 
 
-def _doomed(active: ActiveController, asked: _Asked, state: DeleteTopicState) -> str:
+def _doomed(active: ActiveController, asked: _Asked[Any], state: DeleteTopicState) -> str:
     context = active.context
     if not active.environment.settings.deletes_topics:
         refusal = errors.TopicDeletionDisabledError if asked.context.api_version >= 3 else errors.InvalidRequestError
@@ -360,7 +369,8 @@ def _has_leaders(
     return is_seen
 
 
-_CHANGES: dict[int, Callable[[ZkAdminManager, ActiveController, _Asked], Program[Changed]]] = {
+# A row takes the request of its API; only the table does not tell them apart.
+_CHANGES: dict[int, Callable[[ZkAdminManager, ActiveController, _Asked[Any]], Program[Changed]]] = {
     ApiKey.CREATE_TOPICS: ZkAdminManager.create_topics,
     ApiKey.DELETE_TOPICS: ZkAdminManager.delete_topics,
     ApiKey.CREATE_PARTITIONS: ZkAdminManager.create_partitions,
