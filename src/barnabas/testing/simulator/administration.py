@@ -11,6 +11,7 @@ from barnabas.errors import KafkaError, TopicExistsError, UnknownTopicOrPartitio
 from barnabas.testing.simulator.actors import BOOTSTRAP, Actor
 
 if TYPE_CHECKING:
+    from barnabas.client.admin.admin_client import AdminClient
     from barnabas.protocol.topic_partition import TopicPartition
     from barnabas.testing.simulator.actors import Application
 
@@ -64,7 +65,7 @@ class AdminActor(Actor):
 
     # --- topics and settings
 
-    def _create_topic(self, admin: Any) -> None:
+    def _create_topic(self, admin: AdminClient) -> None:
         self._made += 1
         name = f"{self.life}-{self._made}"
         try:
@@ -73,7 +74,7 @@ class AdminActor(Actor):
             self.note(f"{name} is there: an earlier request, whose answer was lost, has created it")
         self._topics[name] = None
 
-    def _look_at_topics(self, admin: Any) -> None:
+    def _look_at_topics(self, admin: AdminClient) -> None:
         found = admin.list_topics(timeout=_PATIENCE)
         for name in self._topics:
             if name not in found:
@@ -86,7 +87,7 @@ class AdminActor(Actor):
             if seen != value:
                 self.world.violate(f"retention.ms of {resource.name} was set to {value}, and is {seen}")
 
-    def _alter_topic(self, admin: Any) -> None:
+    def _alter_topic(self, admin: AdminClient) -> None:
         unchanged = [name for name, value in self._topics.items() if value is None]
         if not unchanged:
             return
@@ -95,7 +96,7 @@ class AdminActor(Actor):
         admin.incremental_alter_configs({ConfigResource.topic(name): {"retention.ms": value}}, timeout=_PATIENCE)
         self._topics[name] = value
 
-    def _delete_topic(self, admin: Any) -> None:
+    def _delete_topic(self, admin: AdminClient) -> None:
         if not self._topics:
             return
         name = self.random.choice(list(self._topics))
@@ -110,7 +111,7 @@ class AdminActor(Actor):
 
     # --- groups and transactions
 
-    def _look_at_groups(self, admin: Any) -> None:
+    def _look_at_groups(self, admin: AdminClient) -> None:
         for group, description in admin.describe_groups(self._groups, timeout=_PATIENCE).items():
             owners: dict[TopicPartition, str] = {}
             for member in description.members:
@@ -119,7 +120,7 @@ class AdminActor(Actor):
                     if owner != member.client_id:
                         self.world.violate(f"group {group}: {partition} belongs to {owner} and to {member.client_id}")
 
-    def _look_at_commits(self, admin: Any) -> None:
+    def _look_at_commits(self, admin: AdminClient) -> None:
         group = self.random.choice(list(self._groups))
         at_least = self.ledger.committed_of(group, self._groups[group])
         # Offsets of a transaction whose commit is acknowledged are there when its marker is: that is waited for.
@@ -129,7 +130,7 @@ class AdminActor(Actor):
             entry = found.get(partition)
             self.ledger.commit_observed(group, partition, entry.offset if entry is not None else 0, offset)
 
-    def _look_at_ends(self, admin: Any) -> None:
+    def _look_at_ends(self, admin: AdminClient) -> None:
         ends = admin.list_offsets(dict.fromkeys(self._partitions, OffsetSpec.LATEST), timeout=_PATIENCE)
         for partition, end in ends.items():
             before = self._ends.get(partition, 0)
@@ -137,7 +138,7 @@ class AdminActor(Actor):
                 self.world.violate(f"{partition} ended at {before}, and later at {end.offset}")
             self._ends[partition] = end.offset
 
-    def _fence(self, admin: Any) -> None:
+    def _fence(self, admin: AdminClient) -> None:
         transactional_id = self.random.choice(self._transactional_ids)
         with self.ledger.taking_over(transactional_id, None):
             admin.fence_producers([transactional_id], timeout=_PATIENCE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.testing.simulator.actors import BOOTSTRAP
@@ -13,7 +13,7 @@ from barnabas.testing.simulator.ledger import ABORTED, ACKNOWLEDGED, COMMITTED, 
 if TYPE_CHECKING:
     from barnabas.testing.simulator.broker import SimulatedBroker
     from barnabas.testing.simulator.clients import Clients
-    from barnabas.testing.simulator.ledger import Ledger
+    from barnabas.testing.simulator.ledger import Ledger, Session
     from barnabas.testing.simulator.world import World
 
 Content = dict[TopicPartition, list[tuple[int, bytes]]]
@@ -178,7 +178,7 @@ class Audit:
         """Return what readers see, of committed records or of all."""
         return self._committed if is_committed else self._everything
 
-    def _check_session(self, session: Any, is_committed: bool) -> None:
+    def _check_session(self, session: Session, is_committed: bool) -> None:
         """Check that a session is a part of the log without gaps."""
         if not session.records:
             return

@@ -20,13 +20,13 @@ class Clients(Protocol):
     #: Whether what a client calls back is called in an event loop, where nothing may wait.
     in_loop: bool
 
-    def producer(self, **settings: Any) -> Any:
+    def producer(self, **settings: Any) -> Producer[Any, Any]:
         """Return a `Producer`."""
 
-    def consumer(self, **settings: Any) -> Any:
+    def consumer(self, **settings: Any) -> Consumer:
         """Return a `Consumer`."""
 
-    def admin(self, **settings: Any) -> Any:
+    def admin(self, **settings: Any) -> AdminClient:
         """Return an `AdminClient`."""
 
     def pause(self, seconds: float) -> None:

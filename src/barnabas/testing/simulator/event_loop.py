@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.aio import AdminClient, Consumer, Producer
 from barnabas.aio.environment import LoopEnvironment
+from barnabas.testing.simulator.network import SimulatedSelector
 
 if TYPE_CHECKING:
+    from barnabas.client.admin.admin_client import AdminClient as ThreadAdminClient
+    from barnabas.client.consumer.consumer import Consumer as ThreadConsumer
+    from barnabas.client.producer.producer import Producer as ThreadProducer
     from barnabas.config.client_config import ClientConfig
     from barnabas.network.selectable import Selectable
     from barnabas.testing.simulator.network import Network
@@ -76,8 +80,9 @@ class SimulatedLoopEnvironment(LoopEnvironment):
         selector.may_wait = False
         return selector
 
-    def watch(self, selector: Any, on_ready: Callable[[], object]) -> Callable[[], None]:
+    def watch(self, selector: Selectable, on_ready: Callable[[], object]) -> Callable[[], None]:
         """See `LoopEnvironment.watch`."""
+        assert isinstance(selector, SimulatedSelector)
         loop = self.bind()
 
         def tell() -> None:
@@ -100,7 +105,7 @@ class LoopClient:
     Where a method is a coroutine function, the loop runs until it is done.
     """
 
-    def __init__(self, loop: SimulatedLoop, client: Any) -> None:
+    def __init__(self, loop: SimulatedLoop, client: AdminClient | Consumer | Producer[Any, Any]) -> None:
         self._loop = loop
         self._client = client
 
@@ -110,10 +115,12 @@ class LoopClient:
             return found
         return lambda *arguments, **keywords: self._loop.run_until_complete(found(*arguments, **keywords))
 
-    def coroutine(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
-        """Return a method as it is, for code that runs in the loop."""
-        found: Callable[..., Coroutine[Any, Any, Any]] = getattr(self._client, name)
-        return found
+
+def coroutine(client: object, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """Return a method of a client of `LoopClients` as it is, for code that runs in the loop."""
+    assert isinstance(client, LoopClient)
+    found: Callable[..., Coroutine[Any, Any, Any]] = getattr(client._client, name)
+    return found
 
 
 class LoopClients:
@@ -125,23 +132,28 @@ class LoopClients:
         self._network = network
         self._loop = SimulatedLoop(world)
 
-    def _make(self, kind: Callable[..., Any], settings: dict[str, Any]) -> LoopClient:
+    def _make(self, kind: Callable[..., Any], settings: dict[str, Any]) -> Any:
+        """Return what is called as the client for threads is."""
+
         async def make() -> Any:
             return kind(environment=SimulatedLoopEnvironment(self._network), **settings)
 
         return LoopClient(self._loop, self._loop.run_until_complete(make()))
 
-    def producer(self, **settings: Any) -> LoopClient:
+    def producer(self, **settings: Any) -> ThreadProducer[Any, Any]:
         """See `Clients`."""
-        return self._make(Producer, settings)
+        made: ThreadProducer[Any, Any] = self._make(Producer, settings)
+        return made
 
-    def consumer(self, **settings: Any) -> LoopClient:
+    def consumer(self, **settings: Any) -> ThreadConsumer:
         """See `Clients`."""
-        return self._make(Consumer, settings)
+        made: ThreadConsumer = self._make(Consumer, settings)
+        return made
 
-    def admin(self, **settings: Any) -> LoopClient:
+    def admin(self, **settings: Any) -> ThreadAdminClient:
         """See `Clients`."""
-        return self._make(AdminClient, settings)
+        made: ThreadAdminClient = self._make(AdminClient, settings)
+        return made
 
     def pause(self, seconds: float) -> None:
         """See `Clients`; what the clients have to do they do meanwhile."""

@@ -20,9 +20,12 @@ from barnabas.errors import (
 )
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.testing.simulator.actors import BOOTSTRAP, Actor
+from barnabas.testing.simulator.event_loop import coroutine
 from barnabas.testing.simulator.ledger import Membership, Session
 
 if TYPE_CHECKING:
+    from barnabas.client.consumer.consumer import Consumer
+    from barnabas.client.consumer.consumer_record import ConsumerRecord
     from barnabas.testing.simulator.actors import Application
 
 Offsets = dict[TopicPartition, int]
@@ -68,7 +71,7 @@ class LoopListener(aio.ConsumerRebalanceListener):
         offsets = member.revoking(partitions)
         if offsets:
             with member.committing("commit while revoking", offsets):
-                await member.consumer.coroutine("commit")(offsets, timeout=2.0)
+                await coroutine(member.consumer, "commit")(offsets, timeout=2.0)
         member.forget(partitions)
 
     async def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
@@ -109,7 +112,7 @@ class GroupMember(Actor):
         self.who = Membership(group, "", "")
         self.sessions: dict[TopicPartition, Session] = {}
         self.next_offsets: Offsets = {}
-        self.consumer: Any = None
+        self.consumer: Consumer
         #: Until when the application does nothing, while its client goes on with its heartbeats.
         self.hangs_until = 0.0
 
@@ -128,9 +131,9 @@ class GroupMember(Actor):
                 auto_offset_reset="earliest",
                 **self.settings,
             )
-            self.consumer.subscribe(
-                list(self.topics), LoopListener(self) if self.clients.in_loop else MemberListener(self)
-            )
+            # What is called as the one for threads takes the listener of its own kind.
+            listener: Any = LoopListener(self) if self.clients.in_loop else MemberListener(self)
+            self.consumer.subscribe(list(self.topics), listener)
             try:
                 self._be_a_member(until=self.world.now + self.random.uniform(2, self.stay))
             except (FencedInstanceIdError, UnreleasedInstanceIdError) as problem:
@@ -169,7 +172,7 @@ class GroupMember(Actor):
         if random.random() < 0.6:
             self.pause(0.8)
 
-    def session_of(self, record: Any) -> Session | None:
+    def session_of(self, record: ConsumerRecord[Any, Any]) -> Session | None:
         """Return the session that a record belongs to; there must be one."""
         partition = TopicPartition(record.topic, record.partition)
         session = self.sessions.get(partition)
@@ -192,7 +195,7 @@ class GroupMember(Actor):
     def _commit_async(self, offsets: Offsets) -> None:
         who, asked_at = self.who, self.world.now
 
-        def committed(_: Any, error: BaseException | None) -> None:
+        def committed(_: object, error: BaseException | None) -> None:
             if error is None:
                 self.ledger.commit_acknowledged(who, offsets.items(), asked_at)
             else:

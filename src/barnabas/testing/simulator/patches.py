@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.testing.simulator.world import SimulatedThread
 
 if TYPE_CHECKING:
-    from barnabas.testing.simulator.world import World
+    from barnabas.testing.simulator.world import PythonThread, World
 
 _world: World
 
@@ -125,24 +125,24 @@ def _get_ident() -> int:
     return thread.ident if thread is not None else 0
 
 
-def _current_thread() -> Any:
+def _current_thread() -> threading.Thread | PythonThread | SimulatedThread:
     thread = _world.current()
     if thread is None:
         return threading.main_thread()
     return thread if thread.python_thread is None else thread.python_thread
 
 
-def _start(thread: Any) -> None:
+def _start(thread: PythonThread) -> None:
     me = _world.current()
     assert me is not None, "an event would start a thread"
     thread._simulated = _world.spawn(f"{me.process.name}/{thread.name.split(' ')[0]}", me.process, thread.run, thread)
 
 
-def _join(thread: Any, timeout: float | None = None) -> None:
+def _join(thread: PythonThread, timeout: float | None = None) -> None:
     _world.join(thread._simulated, timeout)
 
 
-def _is_alive(thread: Any) -> bool:
+def _is_alive(thread: PythonThread) -> bool:
     simulated = getattr(thread, "_simulated", None)
     return simulated is not None and not simulated.done
 

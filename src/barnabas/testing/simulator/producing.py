@@ -10,6 +10,7 @@ from barnabas.testing.simulator.actors import BOOTSTRAP, Actor
 from barnabas.testing.simulator.ledger import ABORTED, UNKNOWN, Sent, Transaction
 
 if TYPE_CHECKING:
+    from barnabas.client.producer.append import RecordMetadata
     from barnabas.testing.simulator.actors import Application
 
 
@@ -44,7 +45,7 @@ class Sender:
         value += b"." * random.choice((0, 0, 10, 100, 1500))
         sent = ledger.sending(value, self.origin, self._number, partition, transaction)
 
-        def delivered(metadata: Any, error: BaseException | None) -> None:
+        def delivered(metadata: RecordMetadata, error: BaseException | None) -> None:
             ledger.delivered(sent, metadata.offset, error)
 
         self.producer.send(partition.topic, value, partition=partition.partition, on_delivery=delivered)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from barnabas import anatomy
 
 if TYPE_CHECKING:
+    import selectors
     from pathlib import Path
 
     from barnabas.anatomy.recorder import Recorder
@@ -153,7 +154,7 @@ class Run:
             self._end()
             selector.close()
 
-    def _fill(self, selector: Any) -> None:
+    def _fill(self, selector: selectors.BaseSelector) -> None:
         import selectors
 
         while len(self._running) < self._jobs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import (
     CommitFailedError,
@@ -16,6 +16,9 @@ from barnabas.errors import (
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.testing.simulator.membership import GroupMember
 from barnabas.testing.simulator.producing import Sender
+
+if TYPE_CHECKING:
+    from barnabas.client.consumer.consumer_record import ConsumerRecord
 
 #: More than a poll brings.
 MOST_RECORDS = 1000
@@ -69,7 +72,7 @@ class TransformActor(GroupMember):
         if sender is not None:
             sender.producer.close(timeout)
 
-    def _first_of(self, records: list[Any]) -> list[Any]:
+    def _first_of(self, records: list[ConsumerRecord[Any, Any]]) -> list[ConsumerRecord[Any, Any]]:
         """As many as a transaction takes; the others are read again.
 
         Where each batch waits for a flush, what one poll brings may take longer than a record may wait.
@@ -78,7 +81,7 @@ class TransformActor(GroupMember):
             self.consumer.seek(TopicPartition(record.topic, record.partition), record.offset)
         return records[: self._most]
 
-    def _transform(self, sender: Sender, records: list[Any]) -> None:
+    def _transform(self, sender: Sender, records: list[ConsumerRecord[Any, Any]]) -> None:
         sessions = [self.session_of(record) for record in records]
         if None in sessions:
             return

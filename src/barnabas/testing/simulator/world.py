@@ -9,9 +9,12 @@ from collections.abc import Callable
 from hashlib import blake2b
 from math import inf
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from greenlet import getcurrent, greenlet
+
+if TYPE_CHECKING:
+    from barnabas.testing.simulator.network import SimulatedSelector
 
 START = 1000.0
 START_MS = 1_700_000_000_000
@@ -35,7 +38,17 @@ class Process:
         self.is_dead = False
         #: Whether of a connection that it gives up nothing arrives any more that has not arrived by then.
         self.resets_connections = False
-        self.selectors: list[Any] = []
+        self.selectors: list[SimulatedSelector] = []
+
+
+class PythonThread(Protocol):
+    """A `threading.Thread` that runs as a simulated one."""
+
+    name: str
+    _simulated: SimulatedThread
+
+    def run(self) -> None:
+        """Run its target."""
 
 
 class SimulatedThread:
@@ -43,7 +56,7 @@ class SimulatedThread:
 
     __slots__ = ("done", "greenlet", "ident", "joining", "name", "process", "python_thread", "turn", "woken")
 
-    def __init__(self, name: str, process: Process, ident: int, python_thread: Any) -> None:
+    def __init__(self, name: str, process: Process, ident: int, python_thread: PythonThread | None) -> None:
         self.name = name
         self.process = process
         self.ident = ident
@@ -156,7 +169,7 @@ class World:
         return self.by_greenlet.get(getcurrent())
 
     def spawn(
-        self, name: str, process: Process, run: Callable[[], object], python_thread: Any = None
+        self, name: str, process: Process, run: Callable[[], object], python_thread: PythonThread | None = None
     ) -> SimulatedThread:
         """Start a thread; it first runs a moment later."""
         self._idents += 1

@@ -23,6 +23,8 @@ from barnabas.testing.simulator.workloads.raw_connection import LostError, RawCo
 from barnabas.testing.simulator.workloads.workload import Workload
 
 if TYPE_CHECKING:
+    from barnabas.protocol.message import Message
+    from barnabas.protocol.messages.consumer_group_heartbeat_response import Assignment
     from barnabas.testing.simulator.actors import Application
 
 TOPIC, PARTITIONS, GROUP = "foreign", 4, "strangers"
@@ -115,7 +117,7 @@ class ForeignMember(Actor):
             self._on_assignment(answer.assignment)
         return True
 
-    def _on_assignment(self, assignment: Any) -> None:
+    def _on_assignment(self, assignment: Assignment) -> None:
         target = {(topic.topic_id, index) for topic in assignment.topic_partitions for index in topic.partitions}
         # What a lost answer told is not told again before something else changes: the group knows it since then.
         since = self._epoch if self._untold_since is None else self._untold_since
@@ -178,7 +180,7 @@ class ForeignMember(Actor):
                 f"since epoch {since}"
             )
 
-    def _call(self, message: Any, version: int = _HEARTBEAT_VERSION) -> Any:
+    def _call(self, message: Message, version: int = _HEARTBEAT_VERSION) -> Any:
         try:
             return self._connection.call(message, version)
         except LostError as problem:

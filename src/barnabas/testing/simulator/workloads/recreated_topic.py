@@ -10,6 +10,7 @@ from barnabas.testing.simulator.actors import BOOTSTRAP, Actor
 from barnabas.testing.simulator.workloads.writer import OneTopic
 
 if TYPE_CHECKING:
+    from barnabas.client.admin.admin_client import AdminClient
     from barnabas.testing.simulator.actors import Application
     from barnabas.testing.simulator.parts import Parts
 
@@ -61,10 +62,12 @@ class Recreator(Actor):
             self.pause(1.0)
         admin.close()
 
-    def _look(self, admin: Any) -> None:
+    def _look(self, admin: AdminClient) -> None:
         # When it was asked the last one was still there for certain, or this one already.
         now = self.world.now
-        self._topics.seen(admin.describe_topics([self._topic], timeout=_PATIENCE)[self._topic].topic_id, now)
+        topic_id = admin.describe_topics([self._topic], timeout=_PATIENCE)[self._topic].topic_id
+        assert topic_id is not None
+        self._topics.seen(topic_id, now)
 
     def _try(self, what: str, operation: Any) -> bool:
         try:

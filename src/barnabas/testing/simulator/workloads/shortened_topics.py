@@ -10,6 +10,7 @@ from barnabas.testing.simulator.actors import BOOTSTRAP, Actor
 from barnabas.testing.simulator.workloads.writer import OneTopic, Writings, Written
 
 if TYPE_CHECKING:
+    from barnabas.client.admin.admin_client import AdminClient
     from barnabas.testing.simulator.actors import Application
     from barnabas.testing.simulator.parts import Parts
 
@@ -68,7 +69,7 @@ class Trimmer(Actor):
             self.pause(2.0)
         admin.close()
 
-    def _trim(self, admin: Any) -> None:
+    def _trim(self, admin: AdminClient) -> None:
         end, trimmed = self._writings.end(), self._trimmed
         if end <= trimmed.asked:
             return
@@ -79,7 +80,7 @@ class Trimmer(Actor):
         self.world.counts["records deleted on request"] += before
         self._check(found[self._writings.partition], before)
 
-    def _look(self, admin: Any) -> None:
+    def _look(self, admin: AdminClient) -> None:
         at_least = self._trimmed.certain
         found = admin.list_offsets({self._writings.partition: OffsetSpec.EARLIEST}, timeout=_PATIENCE)
         self._check(found[self._writings.partition].offset, min(at_least, self._trimmed.certain))

@@ -14,6 +14,8 @@ from barnabas.testing.simulator.actors import BOOTSTRAP, Actor
 from barnabas.testing.simulator.workloads.workload import Workload
 
 if TYPE_CHECKING:
+    from barnabas.client.producer.append import RecordMetadata
+    from barnabas.client.producer.producer import Producer
     from barnabas.testing.simulator.actors import Application
     from barnabas.testing.simulator.clients import Clients
     from barnabas.testing.simulator.parts import Parts
@@ -162,19 +164,19 @@ class Writer(Actor):
             else:
                 producer.close(60.0)
 
-    def _write(self, producer: Any) -> None:
+    def _write(self, producer: Producer[Any, Any]) -> None:
         while not self.is_stopping:
             for _ in range(self.random.randint(1, 4)):
                 self._send(producer)
             self.pause(self._pace)
 
-    def _send(self, producer: Any) -> None:
+    def _send(self, producer: Producer[Any, Any]) -> None:
         random, world = self.random, self.world
         key = b"k%d" % random.randrange(self._keys) if self._keys else None
         value = None if self._keys and random.random() < 0.15 else b"." * (self._size or random.choice((1, 50, 900)))
         written = self._writings.add(key, value)
 
-        def delivered(metadata: Any, error: BaseException | None) -> None:
+        def delivered(metadata: RecordMetadata, error: BaseException | None) -> None:
             if error is None:
                 written.offset, written.acknowledged_at = metadata.offset, world.now
                 world.counts[f"written to {self._writings.partition.topic}"] += 1
