@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from barnabas.errors import IllegalArgumentError, IllegalTypeError
 from barnabas.protocol.topic_partition import TopicPartition
@@ -87,6 +87,10 @@ def as_topic(value: Any, name: str = "topic") -> str:
     if not topic.strip():
         raise IllegalArgumentError(f"{name} is {value!r}, which is no topic name")
     return topic
+
+
+#: What users give for a partition.
+PartitionLike: TypeAlias = TopicPartition | tuple[str, int]
 
 
 def as_partition(value: Any, name: str = "partition") -> TopicPartition:

@@ -10,10 +10,10 @@ from barnabas.errors import RebootstrapRequiredError, UnsupportedVersionError
 from barnabas.network.log_context import client_logger
 
 if TYPE_CHECKING:
+    from barnabas.client.metadata import MetadataAnswer
     from barnabas.errors import KafkaError
     from barnabas.network.internal_ports import InternalSender
     from barnabas.network.node import Node
-    from barnabas.protocol.messages.metadata_response import MetadataResponse
 
 log = client_logger("barnabas.metadata")
 
@@ -92,7 +92,7 @@ class DefaultMetadataUpdater:
             self._metadata.fatal_error(error)
         self._metadata.failed_update(now)
 
-    def handle_successful_response(self, now: float, message: MetadataResponse, version: int) -> None:
+    def handle_successful_response(self, now: float, message: MetadataAnswer, version: int) -> None:
         """See `MetadataUpdater`; a response without brokers comes from one that is still starting, and is no answer."""
         query, self._in_progress = self._in_progress, None
         refusal = self._metadata.refusal(message)

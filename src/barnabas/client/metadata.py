@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from barnabas.client.cluster import Cluster, PartitionInfo, TopicInfo
 from barnabas.errors import (
@@ -23,12 +23,17 @@ from barnabas.network.log_context import client_logger
 from barnabas.network.node import Node
 from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from barnabas.protocol.messages.metadata_response import MetadataResponse
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from barnabas.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
+    from barnabas.protocol.messages.describe_cluster_response import DescribeClusterResponse
+    from barnabas.protocol.messages.metadata_response import MetadataResponseTopic
 
 log = client_logger("barnabas.metadata")
+
+#: What answers the question for the cluster: brokers by Metadata, controllers by DescribeCluster.
+MetadataAnswer: TypeAlias = "MetadataResponse | DescribeClusterResponse"
 
 # Before this version a response may carry leader epochs that are older than they seem (KAFKA-9212).
 _FIRST_VERSION_WITH_RELIABLE_EPOCHS = 9
@@ -232,7 +237,7 @@ class Metadata:
 
     def update(
         self,
-        response: Any,
+        response: MetadataAnswer,
         now: float,
         *,
         request_version: int | None = None,
@@ -240,6 +245,7 @@ class Metadata:
         version: int = _FIRST_VERSION_WITH_RELIABLE_EPOCHS,
     ) -> None:
         """Take in a MetadataResponse of API version `version`; the other arguments are the query's."""
+        assert isinstance(response, MetadataResponse), "only an admin client asks controllers"
         with self._changed:
             if self._is_closed:
                 raise IllegalStateError("the metadata is closed")
@@ -269,7 +275,7 @@ class Metadata:
         """Where the bootstrap servers must lead, for people who gave others."""
         return "bootstrap.servers must lead to brokers; controllers answer other requests"
 
-    def refusal(self, response: Any) -> KafkaError | None:
+    def refusal(self, response: MetadataAnswer) -> KafkaError | None:
         """Return the error in a response that asking again does not cure; here a response has no such errors."""
         return None
 

@@ -6,9 +6,9 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Generic, Self
+from typing import Generic, Self
 
-from barnabas.client.arguments import as_listed_partitions, as_partition
+from barnabas.client.arguments import PartitionLike, as_listed_partitions, as_partition
 from barnabas.client.cluster import PartitionInfo
 from barnabas.client.consumer.auto_offset_reset_strategy import (
     EARLIEST,
@@ -32,7 +32,6 @@ from barnabas.network.metric_group import Measured, MetricGroup
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.testing.mock_telemetry import MockTelemetry
 
-PartitionLike = TopicPartition | tuple[str, int]
 Offsets = dict[TopicPartition, int]
 
 
@@ -172,15 +171,17 @@ class MockConsumer(MockTelemetry, Measured, Generic[K, V]):
             raise IllegalArgumentError(f"Offset {wanted} is negative; offsets begin at 0")
         self._subscriptions.seek(as_partition(partition), wanted)
 
-    def seek_to_beginning(self, *partitions: Any) -> None:
+    def seek_to_beginning(self, *partitions: PartitionLike | Iterable[PartitionLike]) -> None:
         """As `Consumer.seek_to_beginning`."""
         self._seek_to(EARLIEST, partitions)
 
-    def seek_to_end(self, *partitions: Any) -> None:
+    def seek_to_end(self, *partitions: PartitionLike | Iterable[PartitionLike]) -> None:
         """As `Consumer.seek_to_end`."""
         self._seek_to(LATEST, partitions)
 
-    def _seek_to(self, strategy: AutoOffsetResetStrategy, partitions: tuple[Any, ...]) -> None:
+    def _seek_to(
+        self, strategy: AutoOffsetResetStrategy, partitions: tuple[PartitionLike | Iterable[PartitionLike], ...]
+    ) -> None:
         self._check_open()
         for partition in as_listed_partitions(partitions) if partitions else self.assignment():
             self._subscriptions.request_offset_reset(partition, strategy)
@@ -218,12 +219,12 @@ class MockConsumer(MockTelemetry, Measured, Generic[K, V]):
             raise IllegalStateError(f"MockConsumer has to go to the {strategy.name} of {partition}: call {update}()")
         self._subscriptions.seek(partition, known[partition])
 
-    def pause(self, *partitions: Any) -> None:
+    def pause(self, *partitions: PartitionLike | Iterable[PartitionLike]) -> None:
         """As `Consumer.pause`."""
         for partition in as_listed_partitions(partitions):
             self._subscriptions.pause(partition)
 
-    def resume(self, *partitions: Any) -> None:
+    def resume(self, *partitions: PartitionLike | Iterable[PartitionLike]) -> None:
         """As `Consumer.resume`."""
         for partition in as_listed_partitions(partitions):
             self._subscriptions.resume(partition)

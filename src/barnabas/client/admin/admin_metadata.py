@@ -12,10 +12,11 @@ from barnabas.network.client_request import RequestBuilder
 from barnabas.protocol.api import ApiKey, stable_versions
 from barnabas.protocol.kinds import EndpointType
 from barnabas.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from barnabas.protocol.messages.describe_cluster_response import DescribeClusterResponse
 from barnabas.protocol.messages.metadata_response import MetadataResponse, MetadataResponseBroker
 
 if TYPE_CHECKING:
-    from barnabas.protocol.messages.describe_cluster_response import DescribeClusterResponse
+    from barnabas.client.metadata import MetadataAnswer
 
 FIRST_DESCRIBE_CLUSTER_WITH_ENDPOINTS = 1
 
@@ -59,9 +60,9 @@ class AdminMetadata(Metadata):
             return "bootstrap.controllers must lead to controllers of Kafka 3.7 or later"
         return f"{super().wanted_endpoint}, which an admin client asks with bootstrap.controllers"
 
-    def refusal(self, response: Any) -> KafkaError | None:
+    def refusal(self, response: MetadataAnswer) -> KafkaError | None:
         """See `Metadata`; a broker's answer to a question for controllers is one."""
-        if not self.uses_controllers:
+        if not isinstance(response, DescribeClusterResponse):
             return None
         if response.error_code:
             error = for_code(response.error_code, response.error_message)
@@ -80,9 +81,11 @@ class AdminMetadata(Metadata):
                 known.nodes, cluster_id=known.cluster_id, is_bootstrap_configured=known.is_bootstrap_configured
             )
 
-    def update(self, response: Any, now: float, **query: Any) -> None:
+    def update(self, response: MetadataAnswer, now: float, **query: Any) -> None:
         """See `Metadata`."""
-        super().update(_as_metadata(response) if self.uses_controllers else response, now, **query)
+        super().update(
+            _as_metadata(response) if isinstance(response, DescribeClusterResponse) else response, now, **query
+        )
 
 
 def _as_metadata(cluster: DescribeClusterResponse) -> MetadataResponse:

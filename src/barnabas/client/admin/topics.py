@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from barnabas.client.admin.admin_api_handler import K, Outcome, Scope, StaticLookup, label
 from barnabas.client.admin.configs import ConfigEntry, config_text
@@ -28,9 +28,12 @@ from barnabas.protocol.messages.metadata_request import MetadataRequest
 from barnabas.protocol.thresholds import DELETE_TOPICS_BY_ID_FROM
 
 if TYPE_CHECKING:
-    from barnabas.protocol.messages.create_partitions_response import CreatePartitionsResponse
-    from barnabas.protocol.messages.create_topics_response import CreateTopicsResponse
-    from barnabas.protocol.messages.delete_topics_response import DeleteTopicsResponse
+    from barnabas.protocol.messages.create_partitions_response import (
+        CreatePartitionsResponse,
+        CreatePartitionsTopicResult,
+    )
+    from barnabas.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
+    from barnabas.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
     from barnabas.protocol.messages.metadata_response import MetadataResponse
 
 TopicKey = str | bytes
@@ -65,13 +68,23 @@ class TopicListing(NamedTuple):
         return f"TopicListing(name={self.name!r}, topic_id={_shown(self.topic_id)}, is_internal={self.is_internal})"
 
 
+_Response: TypeAlias = "CreateTopicsResponse | DeleteTopicsResponse | CreatePartitionsResponse"
+_Result: TypeAlias = "CreatableTopicResult | DeletableTopicResult | CreatePartitionsTopicResult"
+
+
 class ControllerMutationQuota:
     """What is done about the quota `controller_mutation_rate` (KIP-599): waited for, or told at once."""
 
     def __init__(self, retries: bool) -> None:
         self._retries = retries
 
-    def is_success(self, outcome: Outcome[K, Any], key: K, result: Any, response: Any) -> bool:
+    def is_success(
+        self,
+        outcome: Outcome[K, Any],
+        key: K,
+        result: _Result,
+        response: _Response,
+    ) -> bool:
         """As `Outcome.is_success`; the error says how long the controller asks to wait."""
         if result.error_code != ThrottlingQuotaExceededError.code:
             return outcome.is_success(key, result.error_code, result.error_message)

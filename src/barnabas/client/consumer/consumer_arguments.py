@@ -56,7 +56,7 @@ def as_times(timestamps: Any) -> Mapping[TopicPartition, int]:
     return chosen
 
 
-def check_listener(listener: Any) -> None:
+def check_listener(listener: object) -> None:
     """Refuse what is no rebalance listener."""
     if listener is None:
         return

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from barnabas.client.arguments import (
+    PartitionLike,
     as_callback,
     as_items,
     as_listed_partitions,
@@ -180,23 +181,23 @@ class ConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
             leader = self._parts.metadata.leader_and_epoch(name)
             self._polling.seek(name, FetchPosition(chosen.offset, chosen.leader_epoch, leader))
 
-    def seek_to_beginning(self, *partitions: Any) -> None:
+    def seek_to_beginning(self, *partitions: PartitionLike | Iterable[PartitionLike]) -> None:
         """Read on from the first offset of these partitions, or of all assigned; looked up by the next `poll`."""
         with self._use:
             self._polling.reset_positions(self._chosen(partitions), reset.EARLIEST)
 
-    def seek_to_end(self, *partitions: Any) -> None:
+    def seek_to_end(self, *partitions: PartitionLike | Iterable[PartitionLike]) -> None:
         """Read on from the end of these partitions, or of all assigned; looked up by the next `poll`."""
         with self._use:
             self._polling.reset_positions(self._chosen(partitions), reset.LATEST)
 
-    def pause(self, *partitions: Any) -> None:
+    def pause(self, *partitions: PartitionLike | Iterable[PartitionLike]) -> None:
         """Hand out nothing of these partitions until `resume`; they stay assigned."""
         with self._use:
             for partition in as_listed_partitions(partitions):
                 self._polling.pause(partition)
 
-    def resume(self, *partitions: Any) -> None:
+    def resume(self, *partitions: PartitionLike | Iterable[PartitionLike]) -> None:
         """End `pause` for these partitions."""
         with self._use:
             for partition in as_listed_partitions(partitions):
@@ -299,11 +300,11 @@ class ConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
     def _timeout(self, timeout: float | None) -> float:
         return self._config.get_seconds("default.api.timeout.ms") if timeout is None else as_seconds(timeout)
 
-    def _chosen(self, partitions: tuple[Any, ...]) -> Collection[TopicPartition]:
+    def _chosen(self, partitions: tuple[PartitionLike | Iterable[PartitionLike], ...]) -> Collection[TopicPartition]:
         return as_listed_partitions(partitions) if partitions else self._parts.subscriptions.assigned_partitions
 
     def _bounds(
-        self, partitions: Iterable[Any], timestamp: int, timeout: float | None
+        self, partitions: Iterable[PartitionLike], timestamp: int, timeout: float | None
     ) -> Steps[dict[TopicPartition, int]]:
         found = yield from self._look_up(dict.fromkeys(as_partitions(partitions), timestamp), timeout)
         return {partition: found_at.offset for partition, found_at in found.items() if found_at is not None}

@@ -36,7 +36,7 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _compiled(function: Any) -> Callable[[F], F]:
+def _compiled(function: Callable[..., Any]) -> Callable[[F], F]:
     """Let a method be this compiled function, which costs less than a call of it would."""
 
     def stand_in(visible: F) -> F:
@@ -118,7 +118,9 @@ class Producer(RecordSending, ProducerBase[K, V]):
 
     # What the compiled `send` leaves to others.
 
-    def _send_other(self, record: Any, given: tuple[Any, ...], on_delivery: Any) -> FutureRecordMetadata:
+    def _send_other(
+        self, record: object, given: tuple[Any, ...], on_delivery: DeliveryCallback | None
+    ) -> FutureRecordMetadata:
         topic, value, key, partition, timestamp_ms, headers = record_fields(record, given)
         return self.send(topic, value, key, partition, timestamp_ms, headers, on_delivery)
 
@@ -126,7 +128,7 @@ class Producer(RecordSending, ProducerBase[K, V]):
         return run(self._core.finish_send(unfinished))
 
     def _failed(
-        self, topic: Any, partition: Any, error: ApiError, on_delivery: DeliveryCallback | None
+        self, topic: str, partition: int | None, error: ApiError, on_delivery: DeliveryCallback | None
     ) -> FutureRecordMetadata:
         return self._core.failed(topic, partition, error, on_delivery)
 

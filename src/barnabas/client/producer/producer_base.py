@@ -73,7 +73,7 @@ class ProducerBase(ReportsTelemetry, Measured, Generic[K, V]):
         return f"<Producer {self._core.parts.config.client_id}>"
 
 
-def record_fields(record: Any, given: tuple[Any, ...] = ()) -> tuple[Any, ...]:
+def record_fields(record: object, given: tuple[Any, ...] = ()) -> tuple[Any, ...]:
     """Return what `send()` takes one by one, of a `ProducerRecord`, or of a topic of a subclass of str and the rest.
 
     Raises `IllegalTypeError` for anything else.

@@ -14,6 +14,8 @@ from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.batch_header import set_producer_state as rewrite_producer_state
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from barnabas.client.producer.buffer_pool import Allocation
 
 
@@ -219,7 +221,7 @@ class ProducerBatch(AppendableBatch):
             self.request_result.complete()
         return True
 
-    def split(self, new_batch: Any) -> list[ProducerBatch]:
+    def split(self, new_batch: Callable[[], ProducerBatch]) -> list[ProducerBatch]:
         """Spread the records over smaller batches; futures and callbacks follow their records.
 
         `new_batch()` makes an empty batch. If this one has sequence numbers, the parts get the same ones.

@@ -164,7 +164,7 @@ class ProducerCore:
         return int(number)
 
     def failed(
-        self, topic: Any, partition: int | None, error: ApiError, on_delivery: OnDelivery
+        self, topic: str, partition: int | None, error: ApiError, on_delivery: OnDelivery
     ) -> FutureRecordMetadata:
         """Return the future of a record that never came into a batch; its callback is called at once."""
         tp = TopicPartition(topic, -1 if partition is None else partition)

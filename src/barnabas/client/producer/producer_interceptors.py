@@ -53,7 +53,7 @@ class ProducerInterceptors(Interceptors):
         self.tell("on_acknowledgement", metadata, error)
 
     def intercept(
-        self, topic: str, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any, on_delivery: Any
+        self, topic: str, value: Any, key: Any, partition: int | None, timestamp_ms: Any, headers: Any, on_delivery: Any
     ) -> tuple[ProducerRecord, Any]:
         """Return what goes into a send path instead of this: the record as they want it, and its `on_delivery`."""
         if isinstance(headers, Mapping):
@@ -82,7 +82,7 @@ class InterceptingSendPath:
         self._interceptors = interceptors
 
     def do_send(
-        self, topic: str, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any, on_delivery: Any
+        self, topic: str, value: Any, key: Any, partition: int | None, timestamp_ms: Any, headers: Any, on_delivery: Any
     ) -> FutureRecordMetadata | SlowAppend | UnsentRecord:
         """As `SendPath.do_send`, with the record that the interceptors make of it."""
         record, on_done = self._interceptors.intercept(topic, value, key, partition, timestamp_ms, headers, on_delivery)

@@ -46,7 +46,7 @@ def token_source(config: Config, options: Options) -> Source:
     return _with(extensions, _by_jwt(config, options) if is_by_jwt else from_callback(_unsecured(options)))
 
 
-def _is_kafkas(handler: Any) -> bool:
+def _is_kafkas(handler: object) -> bool:
     return isinstance(handler, str) and handler.startswith(_PACKAGE)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from barnabas.client.admin.admin_api_handler import Outcome
 from barnabas.client.admin.lookups import CoordinatorStrategy
@@ -17,6 +17,7 @@ from barnabas.protocol.messages.end_txn_request import EndTxnRequest
 
 if TYPE_CHECKING:
     from barnabas.client.admin.admin_client import AdminClient
+    from barnabas.protocol.messages.end_txn_response import EndTxnResponse
 
 ONGOING = "Ongoing"
 
@@ -56,7 +57,7 @@ class _EndHandler:
 
         return one_key_each(ApiKey.END_TXN, "EndTxn", request, keys)
 
-    def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, bool]) -> None:
+    def handle_response(self, keys: list[str], response: EndTxnResponse, outcome: Outcome[str, bool]) -> None:
         """See `AdminApiHandler`."""
         (key,) = keys
         if response.error_code in _DID_NOT:

@@ -46,6 +46,12 @@ from barnabas.protocol.topic_partition import TopicPartition, numbers_by_topic
 if TYPE_CHECKING:
     from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMetadata
     from barnabas.network.client_request import ClientResponse
+    from barnabas.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
+    from barnabas.protocol.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
+    from barnabas.protocol.messages.end_txn_response import EndTxnResponse
+    from barnabas.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
+    from barnabas.protocol.messages.init_producer_id_response import InitProducerIdResponse
+    from barnabas.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
 
 # In which order requests leave that wait at the same time.
 FIND_COORDINATOR, INIT_PRODUCER_ID, ADD_PARTITIONS_OR_OFFSETS, END_TXN, EPOCH_BUMP = range(5)
@@ -134,7 +140,7 @@ class TransactionalRequest:
         raise NotImplementedError
 
     def handle(self, message: Any) -> Outcome:
-        """Return what the answer means."""
+        """Return what the answer means; each request names the class of its own."""
         raise NotImplementedError
 
     def outcome_of(self, response: ClientResponse) -> Outcome:
@@ -186,8 +192,8 @@ class FindCoordinator(TransactionalRequest):
         low, high = FindCoordinatorRequest.VALID_VERSIONS
         return RequestBuilder(FindCoordinatorRequest.API_KEY, build, max(low, 1), high)
 
-    def handle(self, message: Any) -> Outcome:
-        found = message.coordinators[0] if message.coordinators else message
+    def handle(self, message: FindCoordinatorResponse) -> Outcome:
+        found: Coordinator | FindCoordinatorResponse = message.coordinators[0] if message.coordinators else message
         if found.error_code:
             what = "group" if self.key_type == CoordinatorType.GROUP else "transactional.id"
             error = for_code(found.error_code)
@@ -246,7 +252,7 @@ class InitProducerId(TransactionalRequest):
             f"The broker offers no two-phase commit (KIP-939; transaction.two.phase.commit.enable): {error}"
         )
 
-    def handle(self, message: Any) -> Outcome:
+    def handle(self, message: InitProducerIdResponse) -> Outcome:
         if message.error_code:
             error = for_code(message.error_code)
             if isinstance(error, errors.TransactionalIdAuthorizationError):
@@ -280,7 +286,7 @@ class AddPartitionsToTxn(TransactionalRequest):
         )
         return RequestBuilder.fixed(message, LAST_ADD_PARTITIONS_OF_CLIENTS)
 
-    def handle(self, message: Any) -> Outcome:
+    def handle(self, message: AddPartitionsToTxnResponse) -> Outcome:
         failed = {
             TopicPartition(topic.name, partition.partition_index): for_code(partition.partition_error_code)
             for topic in message.results_by_topic_v3_and_below
@@ -341,7 +347,7 @@ class AddOffsetsToTxn(TransactionalRequest):
         )
         return RequestBuilder.fixed(message, AddOffsetsToTxnRequest.VALID_VERSIONS[1])
 
-    def handle(self, message: Any) -> Outcome:
+    def handle(self, message: AddOffsetsToTxnResponse) -> Outcome:
         if message.error_code:
             return self.outcome_of_error(for_code(message.error_code))
         return OffsetsAdded(self.offsets, self.group)
@@ -393,7 +399,7 @@ class TxnOffsetCommit(TransactionalRequest):
         high = TxnOffsetCommitRequest.VALID_VERSIONS[1] if self.identity.is_v2 else LAST_TXN_OFFSET_COMMIT_V1
         return RequestBuilder.fixed(message, high)
 
-    def handle(self, message: Any) -> Outcome:
+    def handle(self, message: TxnOffsetCommitResponse) -> Outcome:
         retry_with: KafkaError | None = None
         for topic in message.topics:
             for partition in topic.partitions:
@@ -442,7 +448,7 @@ class EndTxn(TransactionalRequest):
         high = EndTxnRequest.VALID_VERSIONS[1] if self.identity.is_v2 else LAST_END_TXN_V1
         return RequestBuilder.fixed(message, high)
 
-    def handle(self, message: Any) -> Outcome:
+    def handle(self, message: EndTxnResponse) -> Outcome:
         if message.error_code:
             return self.outcome_of_error(for_code(message.error_code))
         has_epoch = self.identity.is_v2 and message.producer_id >= 0
