@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from typing import Any, ClassVar, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _HELP_COLUMN = 30
 #: The forms of what commands print; YAML needs the extra `console`.
@@ -21,7 +24,14 @@ class Help(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=_HELP_COLUMN)
 
-    def _format_usage(self, usage: str | None, actions: Any, groups: Any, prefix: str | None) -> str:
+    def _format_usage(
+        self,
+        usage: str | None,
+        actions: Iterable[argparse.Action],
+        groups: Iterable[argparse._MutuallyExclusiveGroup],
+        prefix: str | None,
+    ) -> str:
+        actions = list(actions)
         positionals = [action for action in actions if not action.option_strings]
         # With an empty prefix argparse is only putting the name of a subcommand together.
         if usage is None and prefix != "" and len(positionals) < len(actions):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from barnabas import errors
@@ -60,7 +60,7 @@ class Outcome(NamedTuple):
 DONE = Outcome()
 
 
-def check_size(records: Sequence[Any]) -> None:
+def check_size(records: Sized) -> None:
     """Raise `PolicyViolationError` for more records than one request may write."""
     if len(records) > MAX_RECORDS_PER_USER_OP:
         raise errors.PolicyViolationError(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.handlers.registry import Handler
     from barnabas.broker.request_context import RequestContext
+    from barnabas.broker.share.coordinator.state_requests import StateRequest
     from barnabas.protocol.message import Message
     from barnabas.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
     from barnabas.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
@@ -193,7 +194,7 @@ def _of_described_transactions(broker: BrokerState, request: DescribeTransaction
     return _names(broker, TRANSACTION_STATE_TOPIC, request.transactional_ids)
 
 
-def _of_share_partitions(broker: BrokerState, request: Any) -> Names:
+def _of_share_partitions(broker: BrokerState, request: StateRequest) -> Names:
     from barnabas.broker.share.coordinator.state_requests import keys_of
 
     return _names(broker, SHARE_GROUP_STATE_TOPIC, [key.coordinator_key for key in keys_of(request)])

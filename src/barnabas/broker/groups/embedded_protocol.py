@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from struct import pack, unpack_from
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from barnabas.broker.groups.consumer_group_member import Partitions
 from barnabas.broker.groups.topic_image import TopicImage
 from barnabas.errors import ProtocolError
 from barnabas.protocol.codec import MAX_ELEMENTS, Decoder
+from barnabas.protocol.message import Message
 from barnabas.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
 from barnabas.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from barnabas.protocol.plan import plan_of
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages import consumer_protocol_subscription
+
+T = TypeVar("T", bound=Message)
+#: Of a subscription, or of an assignment.
+_TopicPartition: TypeAlias = "TopicPartition | consumer_protocol_subscription.TopicPartition"
 
 _HIGHEST = ConsumerProtocolSubscription.VALID_VERSIONS[1]
 
@@ -67,7 +75,7 @@ def version_of(data: bytes) -> int:
     return version
 
 
-def by_topic_id(topics: list[Any], image: TopicImage) -> Partitions:
+def by_topic_id(topics: Iterable[_TopicPartition], image: TopicImage) -> Partitions:
     """Topics with names and partitions, as far as they exist."""
     found = {}
     for item in topics:
@@ -77,6 +85,7 @@ def by_topic_id(topics: list[Any], image: TopicImage) -> Partitions:
     return found
 
 
-def _read(kind: Any, data: bytes, highest: int = _HIGHEST) -> Any:
+def _read(kind: type[T], data: bytes, highest: int = _HIGHEST) -> T:
     # A newer version only adds fields at the end.
-    return Decoder(data, 2, -1, MAX_ELEMENTS).message(plan_of(kind, min(version_of(data), highest)))
+    message: T = Decoder(data, 2, -1, MAX_ELEMENTS).message(plan_of(kind, min(version_of(data), highest)))
+    return message

@@ -9,7 +9,7 @@ authorized operations of the cluster (KIP-700). v12 topics can be asked for by i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from barnabas import errors
 from barnabas.broker.metadata.cluster_metadata import TopicMetadata
@@ -61,7 +61,9 @@ def handle(broker: BrokerState, context: RequestContext, request: MetadataReques
     return broker.large_responses.answer(pieces())
 
 
-def _response(broker: BrokerState, context: RequestContext, request: MetadataRequest, topics: Any) -> MetadataResponse:
+def _response(
+    broker: BrokerState, context: RequestContext, request: MetadataRequest, topics: list[MetadataResponseTopic]
+) -> MetadataResponse:
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from barnabas.protocol.api import response_class
 from barnabas.protocol.api_keys import ApiKey
@@ -39,8 +39,7 @@ def refused(request: Message, code: int) -> Message:
     refuse = _REFUSE.get(request.API_KEY)
     if refuse is not None:
         return refuse(request, code)
-    response: Any = response_class(request.API_KEY)(error_code=code)  # type: ignore[call-arg]  # all others have one
-    return cast("Message", response)
+    return response_class(request.API_KEY)(error_code=code)  # type: ignore[call-arg]  # all others have one
 
 
 def _create_topics(request: CreateTopicsRequest, code: int) -> Message:

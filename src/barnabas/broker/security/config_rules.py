@@ -11,6 +11,7 @@ from barnabas.protocol.kinds import ConfigResourceType, ResourceType
 
 if TYPE_CHECKING:
     from barnabas.broker.membership.forwarding import SettingsRequest
+    from barnabas.protocol.message import Message
 
 #: Kind of resource with settings → kind of resource with ACLs; all others are the cluster's.
 _KINDS = {ConfigResourceType.TOPIC: ResourceType.TOPIC, ConfigResourceType.GROUP: ResourceType.GROUP}
@@ -45,7 +46,7 @@ def _each(asked: Asked[SettingsRequest], operation: Op, answers: str) -> Verdict
         return verdict
     asked.request.resources = allowed
 
-    def amend(response: Any) -> Any:
+    def amend(response: Message) -> Message:
         joined(response, answers, refusals, version)
         return response
 

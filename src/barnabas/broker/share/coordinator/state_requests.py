@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from barnabas import errors
 from barnabas.broker.coordinator.coordinator_partition import partition_for
@@ -15,15 +15,35 @@ if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.piecewise import Pieces, PiecewiseResponse
     from barnabas.protocol.message import Message
+    from barnabas.protocol.messages.delete_share_group_state_request import DeleteShareGroupStateRequest
+    from barnabas.protocol.messages.delete_share_group_state_response import DeleteShareGroupStateResponse
+    from barnabas.protocol.messages.initialize_share_group_state_request import InitializeShareGroupStateRequest
+    from barnabas.protocol.messages.initialize_share_group_state_response import InitializeShareGroupStateResponse
+    from barnabas.protocol.messages.read_share_group_state_request import ReadShareGroupStateRequest
+    from barnabas.protocol.messages.read_share_group_state_response import ReadShareGroupStateResponse
+    from barnabas.protocol.messages.read_share_group_state_summary_request import ReadShareGroupStateSummaryRequest
+    from barnabas.protocol.messages.read_share_group_state_summary_response import ReadShareGroupStateSummaryResponse
+    from barnabas.protocol.messages.write_share_group_state_request import WriteShareGroupStateRequest
+    from barnabas.protocol.messages.write_share_group_state_response import WriteShareGroupStateResponse
 
 #: So many are served before others are.
 _AT_ONCE = 20
+
+#: The requests about the state of share-partitions, and their responses.
+StateRequest: TypeAlias = (
+    "InitializeShareGroupStateRequest | ReadShareGroupStateRequest | WriteShareGroupStateRequest"
+    " | DeleteShareGroupStateRequest | ReadShareGroupStateSummaryRequest"
+)
+StateResponse: TypeAlias = (
+    "InitializeShareGroupStateResponse | ReadShareGroupStateResponse | WriteShareGroupStateResponse"
+    " | DeleteShareGroupStateResponse | ReadShareGroupStateSummaryResponse"
+)
 
 #: Serves one share-partition of a request, and fills in its result. Raises KafkaError.
 Serve = Callable[[SharePartitionKey, Any, Any], None]
 
 
-def keys_of(request: Any) -> list[SharePartitionKey]:
+def keys_of(request: StateRequest) -> list[SharePartitionKey]:
     """Return the share-partitions that a request names."""
     return [
         SharePartitionKey(request.group_id, topic.topic_id, partition.partition)
@@ -32,7 +52,9 @@ def keys_of(request: Any) -> list[SharePartitionKey]:
     ]
 
 
-def answer_each(broker: BrokerState, request: Any, response: Any, serve: Serve) -> Message | PiecewiseResponse:
+def answer_each(
+    broker: BrokerState, request: StateRequest, response: StateResponse, serve: Serve
+) -> Message | PiecewiseResponse:
     """Fill in the results of a response, a piece at a time; without a group, or without partitions, there are none."""
     from barnabas.protocol.plan import plan_of
 
@@ -64,7 +86,7 @@ def answer_each(broker: BrokerState, request: Any, response: Any, serve: Serve) 
     return when_open(broker, _logs_of(broker, request), lambda: broker.large_responses.answer(pieces()))
 
 
-def _logs_of(broker: BrokerState, request: Any) -> list[tuple[str | bytes, int]]:
+def _logs_of(broker: BrokerState, request: StateRequest) -> list[tuple[str | bytes, int]]:
     known = broker.metadata.topic(SHARE_GROUP_STATE_TOPIC)
     if known is None:
         return []
