@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from barnabas import errors
 from barnabas.broker.config_helper import CLIENT_METRICS_SETTINGS
@@ -20,9 +20,12 @@ from barnabas.protocol.kinds import ConfigResourceType, OpType
 if TYPE_CHECKING:
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata, Done
+    from barnabas.protocol.messages import alter_configs_request, incremental_alter_configs_request
 
 #: So many resources are changed in one turn of the loop and one commit: some milliseconds.
 _AT_ONCE = 50
+
+R = TypeVar("R", "alter_configs_request.AlterConfigsResource", "incremental_alter_configs_request.AlterConfigsResource")
 
 
 class Change(NamedTuple):
@@ -96,8 +99,8 @@ class ConfigAdmin:
 
     def alter_all(
         self,
-        resources: Sequence[Any],
-        plan: Callable[[Any], Planned | None],
+        resources: Sequence[R],
+        plan: Callable[[R], Planned | None],
         array: ArrayField,
         new_response: Callable[..., Any],
     ) -> Pieces:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import chain
 from math import inf
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.protocol.encoded_elements import EncodedElements
@@ -281,7 +281,18 @@ def in_pieces(elements: Iterable[Element], size: int) -> Iterator[list[Element]]
         yield piece
 
 
-def parts_of(topics: Iterable[Any], size: int) -> Iterator[tuple[Any, list[Any]]]:
+class HasPartitions(Protocol):
+    """A topic of a request."""
+
+    @property
+    def partitions(self) -> list[Any]:
+        """What is asked of its partitions."""
+
+
+Topic = TypeVar("Topic", bound=HasPartitions)
+
+
+def parts_of(topics: Iterable[Topic], size: int) -> Iterator[tuple[Topic, list[Any]]]:
     """Return the topics of a request with their partitions; one with more than `size` comes in several parts."""
     for topic in topics:
         for part in in_pieces(topic.partitions, size) if topic.partitions else ([],):

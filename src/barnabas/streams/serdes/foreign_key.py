@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import IntEnum
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from barnabas.errors import UnsupportedVersionError
 from barnabas.streams.serdes.serde import Headers, Serde, set_if_unset
@@ -18,6 +18,14 @@ Hash = tuple[int, int]
 _HASH = Struct(">qq")
 _INT = Struct(">i")
 _NO_HASH = 0x80
+
+
+class HasKeySerde(Protocol):
+    """What knows a serde for keys where none is given."""
+
+    @property
+    def key_serde(self) -> Any:
+        """The default one."""
 
 
 class Instruction(IntEnum):
@@ -155,7 +163,7 @@ class CombinedKeySchema:
         self._foreign: Any = foreign_key_serde
         self._primary: Any = primary_key_serde
 
-    def init(self, context: Any) -> None:
+    def init(self, context: HasKeySerde) -> None:
         """Take the default serde of keys where none was given."""
         default = context.key_serde
         self._foreign = default if self._foreign is None else self._foreign

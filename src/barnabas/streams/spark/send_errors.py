@@ -12,7 +12,7 @@ import logging
 import pickle
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from barnabas.errors import (
     ApiError,
@@ -83,6 +83,13 @@ class Chosen(NamedTuple):
     places: Sequence[int]
 
 
+class ProductionHandler(Protocol):
+    """What is asked about a record that was not sent: a user's own, or one of Kafka's kinds."""
+
+    def handle_error(self, where: Any, record: Any, error: Any, /) -> object:
+        """Say whether it may be left out."""
+
+
 class SendErrors:
     """Asks the handler of a task about the records of one batch, and knows which are left out.
 
@@ -90,7 +97,11 @@ class SendErrors:
     """
 
     def __init__(
-        self, handler: Any, task: TaskId, changelogs: Collection[str], left_out: Callable[[pa.RecordBatch], None]
+        self,
+        handler: ProductionHandler,
+        task: TaskId,
+        changelogs: Collection[str],
+        left_out: Callable[[pa.RecordBatch], None],
     ) -> None:
         self._handler = handler
         self._task = task
@@ -165,7 +176,7 @@ class SendErrors:
         return response
 
 
-def asks(handler: Any) -> bool:
+def asks(handler: object) -> bool:
     """Whether a handler may leave records out: the default one never does, and needs no rows kept for it."""
     return type(handler) is not DefaultProductionExceptionHandler
 

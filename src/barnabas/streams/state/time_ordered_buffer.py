@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.serdes.buffer_value import BufferValue
@@ -20,6 +20,9 @@ from barnabas.streams.state.buffer_changelog import CURRENT_HEADERS, current_for
 from barnabas.streams.state.changelog_record import ChangelogRecord
 from barnabas.streams.state.memory import Backend
 from barnabas.streams.state.store import SerdeStore, StoreContext, ValueAndTimestamp
+
+if TYPE_CHECKING:
+    from barnabas.streams.topology.record import Record
 
 _LONG = Struct(">q")
 _INT = Struct(">i")
@@ -182,7 +185,7 @@ class TimeOrderedKeyValueBuffer(SerdeStore):
         #: The greatest timestamp that was held back, in milliseconds; -1 before the first.
         self.observed_stream_time = -1
 
-    def put(self, record: Any, context: RecordContext) -> bool:
+    def put(self, record: Record[Any, Any], context: RecordContext) -> bool:
         """Hold a record back; return False when its time has passed already."""
         if self.observed_stream_time - self._grace_ms > record.timestamp:
             return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.streams.errors import TopologyError
 from barnabas.streams.topology.copartitioning import Copartitioning
@@ -25,6 +25,9 @@ from barnabas.streams.topology.nodes import (
 from barnabas.streams.topology.origins import users_line
 from barnabas.streams.topology.processor_api import TimestampExtractor
 from barnabas.streams.topology.stores import StoreBuilder
+
+if TYPE_CHECKING:
+    from barnabas.streams.topology.processor_api import TopicNameExtractor
 
 
 class TopologyBuilder:
@@ -87,7 +90,12 @@ class TopologyBuilder:
             self.add_state_store(store, [name])
 
     def add_sink(
-        self, name: str, topic: Any, serializers: tuple[Any, Any], partitioner: Any, parents: Sequence[str]
+        self,
+        name: str,
+        topic: str | TopicNameExtractor,
+        serializers: tuple[Any, Any],
+        partitioner: Any,
+        parents: Sequence[str],
     ) -> None:
         """Add a node that writes to a topic, or to the one that a function names for each record.
 

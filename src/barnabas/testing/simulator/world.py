@@ -9,12 +9,9 @@ from collections.abc import Callable
 from hashlib import blake2b
 from math import inf
 from random import Random
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from greenlet import getcurrent, greenlet
-
-if TYPE_CHECKING:
-    from barnabas.testing.simulator.network import SimulatedSelector
 
 START = 1000.0
 START_MS = 1_700_000_000_000
@@ -24,6 +21,13 @@ MOST_EVENTS = 10_000
 
 class LivelockError(RuntimeError):
     """The run does not get on: within a second more happens than can."""
+
+
+class Connections(Protocol):
+    """What a process has to the network."""
+
+    def close_all(self) -> None:
+        """End them, as a kernel does when the process ends."""
 
 
 class Process:
@@ -38,7 +42,7 @@ class Process:
         self.is_dead = False
         #: Whether of a connection that it gives up nothing arrives any more that has not arrived by then.
         self.resets_connections = False
-        self.selectors: list[SimulatedSelector] = []
+        self.selectors: list[Connections] = []
 
 
 class PythonThread(Protocol):

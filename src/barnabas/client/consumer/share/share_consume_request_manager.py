@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.share.outcomes import Outcomes
     from barnabas.client.consumer.share.share_fetch import NodeAcknowledgements
     from barnabas.network.client_request import ClientResponse
+    from barnabas.protocol.messages.share_acknowledge_response import ShareAcknowledgeResponse
+    from barnabas.protocol.messages.share_fetch_response import ShareFetchResponse
 
 log = client_logger("barnabas.consumer")
 
@@ -425,7 +427,7 @@ class ShareConsumeRequestManager:
         if request.is_close:
             del self._nodes[node_id]
 
-    def _note_lock(self, message: Any) -> None:
+    def _note_lock(self, message: ShareFetchResponse | ShareAcknowledgeResponse) -> None:
         if message.acquisition_lock_timeout_ms > 0:
             self.acquisition_lock_timeout_ms = message.acquisition_lock_timeout_ms
 

@@ -23,7 +23,10 @@ from barnabas.errors import IllegalStateError
 from barnabas.protocol.topic_partition import TopicIdPartition, TopicPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from barnabas.client.consumer.consumer_record import ConsumerRecord
+    from barnabas.records.decoder import EncodedRecords
 
 #: The records of one partition that wait in a loop over the consumer, as ranges of offsets.
 Undelivered = Mapping[TopicPartition, list[Range]]
@@ -56,7 +59,9 @@ class ShareInFlightBatch:
         self._renewing: dict[int, ConsumerRecord] = {}
         self._renewed: dict[int, ConsumerRecord] = {}
 
-    def add(self, records: Any, ranges: Iterable[Range], gaps: Iterable[Range]) -> None:
+    def add(
+        self, records: Sequence[ConsumerRecord] | EncodedRecords, ranges: Iterable[Range], gaps: Iterable[Range]
+    ) -> None:
         """Add records, whose offsets are `ranges`; the `gaps` were acquired and have none."""
         if len(records):
             self.runs.append(records)
