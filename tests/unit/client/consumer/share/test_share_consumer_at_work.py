@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 
-from barnabas import ShareConsumer, TopicIdPartition
+from barnabas import ShareConsumer, TopicIdPartition, TopicPartition
 from barnabas.errors import (
     ConfigError,
+    CorruptRecordError,
     DisconnectError,
     IllegalStateError,
     InvalidGroupIdError,
     KafkaError,
     KafkaTimeoutError,
     NotLeaderOrFollowerError,
+    RecordDeserializationError,
     TopicAuthorizationError,
     UnsupportedVersionError,
 )
@@ -204,3 +206,48 @@ def test_settings_of_other_consumers_are_refused() -> None:
         ShareConsumer("t", bootstrap_servers="b:1")
     with pytest.raises(ConfigError, match=r"auto\.offset\.reset .*share\.auto\.offset\.reset"):
         ShareConsumer("t", bootstrap_servers="b:1", group_id="g", auto_offset_reset="earliest")  # type: ignore[call-arg]
+
+
+def test_a_corrupt_batch_is_rejected_and_what_follows_is_read(cluster: ScriptedQueue) -> None:
+    cluster.append("t", 0, b"corrupt", b"too")
+    base, end, batch = cluster.logs[TopicPartition("t", 0)][-1]
+    cluster.logs[TopicPartition("t", 0)][-1] = (base, end, batch[:-1] + bytes([batch[-1] ^ 1]))
+    cluster.append("t", 0, b"good")
+    consumer = consumer_of(cluster)
+
+    assert len(poll(consumer)) == 6
+    with pytest.raises(CorruptRecordError):
+        consumer.poll(5)
+    assert poll(consumer) == [b"good"]
+    consumer.commit_sync()
+
+    assert cluster.states() == {ACCEPTED: 7, ARCHIVED: 2}
+
+
+def test_a_record_that_cannot_be_deserialized_is_released(cluster: ScriptedQueue) -> None:
+    cluster.limit = 2
+    cluster.append("t", 0, b"x")
+    consumer = consumer_of(cluster, value_deserializer=int)
+
+    assert len(poll(consumer)) == 6
+    for _ in range(2):
+        with pytest.raises(RecordDeserializationError, match="offset 6"):
+            consumer.poll(5)
+    assert poll(consumer, 1) == []
+
+    assert cluster.states() == {ACCEPTED: 6, ARCHIVED: 1}
+
+
+@pytest.mark.parametrize("arrow", [False, True])
+def test_offsets_without_records_are_acknowledged_as_gaps(cluster: ScriptedQueue, arrow: bool) -> None:
+    base, end, batch = cluster.logs[TopicPartition("t", 0)][0]
+    # The last two records of what was acquired were compacted away.
+    cluster.logs[TopicPartition("t", 0)][0] = (base, end + 2, batch)
+    consumer = consumer_of(cluster)
+
+    found = consumer.poll_arrow(5) if arrow else consumer.poll(5)
+    assert found is not None
+    assert len(found) == 6
+    consumer.commit_sync()
+
+    assert cluster.states() == {ACCEPTED: 6, ARCHIVED: 2}
