@@ -42,9 +42,13 @@ LONGEST = 240.0
 #: What the inputs' timestamps, near 1970, must not be measured by.
 TOPIC = {"retention.ms": "-1", "message.timestamp.type": "CreateTime"}
 
+#: And what the changelogs of windows would lose all by: a restart restores from them.
+KEEP = {"windowstore.changelog.additional.retention.ms": 1 << 60}
+
 #: One case of each of these categories, in the ordinary form.
 ORDINARY = ("table_table",)
-AT_ONCE = 6
+#: So many applications start at a time; Spark gives a worker ten seconds, whatever the load.
+AT_ONCE = 4
 
 for module in (tools.streams_vectors.expressions, tools.streams_vectors.processors, tools.streams_vectors.steps):
     cloudpickle.register_pickle_by_value(module)  # workers do not have `tools`
@@ -59,7 +63,8 @@ def topology_of(case: dict[str, Any]) -> Any:
 
 def config_of(case: dict[str, Any]) -> dict[str, Any]:
     settings = {name for name in CONFIG if name.startswith("__emit")}
-    return {**CONFIG, **(case.get("config") or {}), **dict.fromkeys(settings, 0), "application.id": case["name"]}
+    own = {**dict.fromkeys(settings, 0), **KEEP, "application.id": case["name"]}
+    return {**CONFIG, **(case.get("config") or {}), **own}
 
 
 def can_be_shown(case: dict[str, Any]) -> bool:
