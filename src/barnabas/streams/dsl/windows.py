@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from barnabas.streams.durations import Duration, as_ms, given_ms
-from barnabas.streams.windowed import TimeWindow, UnlimitedWindow, Window
+from barnabas.streams.windowed import UnlimitedWindow, Window, time_windows
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,7 @@ class TimeWindows:
 
     def windows_for(self, timestamp: int) -> dict[int, Window]:
         """Return the windows that a timestamp belongs to, by their start."""
-        if self.advance_ms == self.size_ms:
-            first = timestamp // self.size_ms * self.size_ms
-            return {first: TimeWindow(first, first + self.size_ms)}
-        first = max(0, timestamp - self.size_ms + self.advance_ms) // self.advance_ms * self.advance_ms
-        return {
-            start: TimeWindow(start, start + self.size_ms) for start in range(first, timestamp + 1, self.advance_ms)
-        }
+        return {window.start: window for window in time_windows(timestamp, self.size_ms, self.advance_ms)}
 
 
 @dataclass(frozen=True)

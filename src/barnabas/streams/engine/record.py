@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from barnabas.streams.serdes.serde import Headers
 
 
+@cython.no_gc
 @cython.freelist(64)
 @cython.cclass
 class InputRecord:
@@ -57,6 +58,7 @@ class InputRecord:
         )
 
 
+@cython.no_gc
 @cython.freelist(64)
 @cython.cclass
 class OutputRecord:

@@ -14,6 +14,7 @@ cdef class WindowStore(SerdeStore):
     cdef readonly object _format
     cdef readonly object _cache
 
+    cpdef object get(self, object key, object start)
     cpdef object get_behind(self, object key, object start)
     cpdef object put_behind(self, object key, object value, object start)
     cpdef object _put(self, object key, object value, object start)

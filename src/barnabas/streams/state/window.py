@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from barnabas.streams.serdes.change import Change
 from barnabas.streams.serdes.window_keys import MAX_LONG, split_window_key
 from barnabas.streams.serdes.windowed import time_window
+from barnabas.streams.state.in_memory_window import InMemoryWindows
 from barnabas.streams.state.segmented_caching import Lookup, WindowCache, window_cache
 from barnabas.streams.state.store import StoreIterator
 from barnabas.streams.state.window_bytes import Entry
@@ -138,10 +139,14 @@ class WindowStore(SerdeStore):
         (start, value), `fetch(key_from, key_to, time_from, time_to)` one of (windowed key, value), None for no bound.
         """
         if len(args) == 2:
-            key, start = self._key(args[0]), args[1]
-            data = self.get_behind(key, start) if self._cache is None else self._cache.get(key, start)
-            return self._format.read(self, data)
+            return self.get(args[0], args[1])
         return self._fetch(args, reverse=False)
+
+    def get(self, key: Any, start: int) -> Any:
+        """Return the value of the window that starts there: `fetch`, for callers in C."""
+        data = self._key(key)
+        found = self.get_behind(data, start) if self._cache is None else self._cache.get(data, start)
+        return self._format.read(self, found)
 
     def backward_fetch(self, *args: Any) -> StoreIterator[Any, Any]:
         """Return the iterators of `fetch` in the opposite order."""
@@ -219,6 +224,9 @@ class WindowStore(SerdeStore):
         """Write to the segments and the changelog, past the cache."""
         if self._retain_duplicates:
             if value is None:
+                # Kafka's stores on disk pass it over, those in memory take its time.
+                if isinstance(self._windows, InMemoryWindows) and not self._windows.put(key, start, 0, None):
+                    self.context.record_dropped()
                 self._log_duplicate(key, start)
                 return
             self._sequence = (self._sequence + 1) & 0x7FFFFFFF

@@ -1,8 +1,11 @@
 # The C types of kstream_window_aggregate.py.
 
+cimport cython
+
 from barnabas.streams.engine.operator_processor cimport OperatorProcessor
 from barnabas.streams.serdes.change cimport make_change
 from barnabas.streams.topology.record cimport Record, make_record
+from barnabas.streams.windowed cimport Window, make_windowed, time_windows
 
 
 cdef class TimeWindowAggregateProcessor(OperatorProcessor):
@@ -20,9 +23,14 @@ cdef class TimeWindowAggregateProcessor(OperatorProcessor):
     cdef public object _last_emit
 
     cpdef object _advance(self, object timestamp)
-    cpdef object _forward_update(self, Record record, object window, object old, object new, object timestamp)
+    cpdef object _forward_update(self, Record record, Window window, object old, object new, object timestamp)
     cpdef object _forward_final(self, Record record, object close_time)
 
 
 cdef class KStreamWindowAggregateProcessor(TimeWindowAggregateProcessor):
+    cdef object _advance_ms
+    cdef object _size_ms
+
+    @cython.locals(window=Window)
     cpdef object process(self, Record record)
+    cpdef list _windows_of(self, object timestamp)

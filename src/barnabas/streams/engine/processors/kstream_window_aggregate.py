@@ -28,6 +28,7 @@ if not cython.compiled:
     from barnabas.streams.engine.operator_processor import OperatorProcessor
     from barnabas.streams.serdes.change import make_change
     from barnabas.streams.topology.record import make_record
+    from barnabas.streams.windowed import make_windowed, time_windows
 
 if TYPE_CHECKING:
     from barnabas.streams.topology.record import Record
@@ -125,7 +126,7 @@ class TimeWindowAggregateProcessor(OperatorProcessor):
         if self._on_close or self._cached:
             return
         change = make_change(new, old if self._send_old_values else None, True)
-        self.context.forward_all(make_record(Windowed(record.key, window), change, timestamp, record.header_list))
+        self.context.forward_all(make_record(make_windowed(record.key, window), change, timestamp, record.header_list))
 
     def _forward_final(self, record: Record[Any, Any], close_time: int) -> None:
         if not self._on_close or not self._tracker.may_emit(self.context.current_system_time_ms()):
@@ -153,6 +154,12 @@ class TimeWindowAggregateProcessor(OperatorProcessor):
 class KStreamWindowAggregateProcessor(TimeWindowAggregateProcessor):
     """See `KStreamWindowAggregate`."""
 
+    def __init__(self, operator: WindowedAggregation) -> None:
+        super().__init__(operator)
+        #: None for windows that do not follow each other at an advance.
+        self._advance_ms = getattr(operator.windows, "advance_ms", None)
+        self._size_ms = operator.windows.size_ms
+
     def process(self, record: Record[Any, Any]) -> None:
         """Update the windows that are still open; records without key are dropped."""
         key = record.key
@@ -161,21 +168,28 @@ class KStreamWindowAggregateProcessor(TimeWindowAggregateProcessor):
             return
         close_time = self._advance(record.timestamp)
         store = self._store
-        for start, window in self._windows.windows_for(record.timestamp).items():
+        for window in self._windows_of(record.timestamp):
+            start = window.start
             if window.end <= close_time:
                 self._drop_expired(record.timestamp, close_time, f"[{start},{window.end})")
                 continue
-            found = store.fetch(key, start)
+            found = store.get(key, start)
             timestamp = record.timestamp
-            if found is None or found.value is None:
+            old = None if found is None else found[0]
+            if old is None:
                 old = self._initializer()
-            else:
-                old = found.value
-                timestamp = max(timestamp, found.timestamp)
+            elif found[1] > timestamp:
+                timestamp = found[1]
             new = self._aggregator(key, record.value, old)
             store.put_with_timestamp(key, new, timestamp, start)
             self._forward_update(record, window, old, new, timestamp)
-        self._forward_final(record, close_time)
+        if self._on_close:
+            self._forward_final(record, close_time)
+
+    def _windows_of(self, timestamp: int) -> list[Window]:
+        if self._advance_ms is None:
+            return [*self._windows.windows_for(timestamp).values()]
+        return time_windows(timestamp, self._size_ms, self._advance_ms)
 
     def _emit_range(self, close_time: int) -> tuple[int, int]:
         size: int = self._windows.size_ms
