@@ -64,7 +64,6 @@ _SERDE = "a serde: `serialize` and `deserialize` of one object"
 _OWN_STORES = "stores of your own are not supported; `with_store_type(persistent=...)` chooses between ours"
 _DEPRECATED = "deprecated by `process` and `process_values`"
 _BYTES = "how Kafka's own stores keep bytes"
-_WRAPPER = "not built (KIP-1112)"
 
 #: Classes that are not here, by why. A name that ends with * stands for all that begin so.
 WITHOUT = {
@@ -86,7 +85,7 @@ WITHOUT = {
     "TaskMetadata": _SPARK,
     "ThreadMetadata": _SPARK,
     "Topology$AutoOffsetReset": "`auto_offset_reset=` takes the text",
-    "TopologyConfig*": "settings of one topology (KIP-591) are not supported; an application has one topology",
+    "TopologyConfig*": "`StreamsBuilder(config)`, `Topology(config)` take what acts while a topology is built",
     "kstream.Aggregator": _A_FUNCTION,
     "kstream.EmitStrategy$StrategyType": "`EmitStrategy` itself is an enumeration",
     "kstream.ForeachAction": _A_FUNCTION,
@@ -119,10 +118,9 @@ WITHOUT = {
     "processor.StateStoreContext": _OWN_STORES,
     "processor.To": "`forward(record, child_name)`; the timestamp is the record's",
     "processor.api.InternalFixedKeyRecordFactory": "Kafka's own",
-    "processor.api.ProcessorWrapper": _WRAPPER,
-    "processor.api.Wrapped*": _WRAPPER,
+    "processor.api.Wrapped*": "a supplier; `ProcessorWrapper` returns any, and the stores of the given one stay",
     "state.AggregationWithHeaders": "session stores with headers are not built",
-    "state.BuiltInDslStoreSuppliers*": _OWN_STORES,
+    "state.BuiltInDslStoreSuppliers*": "the setting dsl.store.suppliers.class, these two by name",
     "state.Dsl*": _OWN_STORES,
     "state.HeadersBytesStore*": _BYTES,
     "state.HostInfo": _QUERIES,
@@ -195,6 +193,8 @@ MISSING = {
     "kstream.JoinWindows.windowsFor": "unsupported in Kafka, too",
     "kstream.Joined.gracePeriod": "`grace_period_ms`",
     "kstream.StreamJoined.withDslStoreSuppliers": _OWN_STORES,
+    "processor.api.ProcessorWrapper.asWrapped": "any supplier may be returned",
+    "processor.api.ProcessorWrapper.asWrappedFixedKey": "any supplier may be returned",
     "kstream.UnlimitedWindows.size": "without end",
     "kstream.Window.endTime": "`end`, in milliseconds",
     "kstream.Window.startTime": "`start`, in milliseconds",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any, NamedTuple
 
+#: Stores of the DSL that say nothing else lie in memory.
+IN_MEMORY = "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers"
 TEXT = {"key": "string", "value": "string"}
 MAPPERS: list[Any] = [
     ["upper", ["value"]],
@@ -259,6 +261,7 @@ def draw_with_headers(seed: int) -> dict[str, Any]:
     chance = random.Random(-1 - seed)
     case["name"] = f"headers-{seed}"
     case["config"]["dsl.store.format"] = "HEADERS"
+    case["config"].pop("dsl.store.suppliers.class", None)  # see open-work.md
     for number, given in enumerate(case["inputs"]):
         if chance.random() < 0.5:
             given["headers"] = [["h", str(number)], ["same", "x"]][: chance.choice([1, 2])]
@@ -278,6 +281,8 @@ def case_of(drawing: Drawing, seed: int) -> dict[str, Any]:
         drawing.grow()
     drawing.sink()
     config = {"topology.optimization": "all"} if drawing.chance(0.25) else {}
+    if random.Random(f"suppliers-{seed}").random() < 0.25:
+        config["dsl.store.suppliers.class"] = IN_MEMORY
     return {
         "name": f"random-{seed}",
         "category": "random",

@@ -115,6 +115,7 @@ if TYPE_CHECKING:
         TimestampExtractor,
         TopicNameExtractor,
     )
+    from barnabas.streams.topology.processor_wrapper import ProcessorWrapper
     from barnabas.streams.topology.record import Record
     from barnabas.streams.topology.stores import StoreBuilder, Stores, StoreSupplier
     from barnabas.streams.topology.topology import Topology
@@ -160,6 +161,7 @@ __all__ = [
     "ProcessorContext",
     "ProcessorStateError",
     "ProcessorSupplier",
+    "ProcessorWrapper",
     "Produced",
     "PunctuationType",
     "Punctuator",
@@ -270,6 +272,7 @@ _HOMES = {
         "ProcessorSupplier PunctuationType Punctuator RecordMetadata StreamPartitioner TaskId "
         "TimestampExtractor TopicNameExtractor"
     ),
+    "barnabas.streams.topology.processor_wrapper": "ProcessorWrapper",
     "barnabas.streams.topology.record": "Record",
     "barnabas.streams.topology.stores": "StoreBuilder StoreSupplier Stores",
     "barnabas.streams.topology.topology": "Topology",

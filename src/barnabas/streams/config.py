@@ -23,6 +23,7 @@ from barnabas.streams.engine.timestamp_extractors import (
     WallclockTimestampExtractor,
 )
 from barnabas.streams.serdes.serdes import Serdes
+from barnabas.streams.topology.topology import PROCESS_FIX, WHY_NO_FIX
 
 log = logging.getLogger("barnabas.streams")
 
@@ -55,13 +56,14 @@ def _one_of(*choices: str, ignore_case: bool = False) -> Check:
 
 @dataclass(frozen=True)
 class Refused:
-    """A check that no value passes: to pass over what would change what a topology does is worse."""
+    """A check that no value passes but one: to pass over what would change what a topology does is worse."""
 
     why: str
+    but: Any = None
 
-    def __call__(self, value: Any) -> str:
+    def __call__(self, value: Any) -> str | None:
         """Return why not."""
-        return self.why
+        return None if value is not None and value == self.but else self.why
 
 
 _OPTIMIZATIONS = ("all", "none", "reuse.ktable.source.topics", "merge.repartition.topics", "single.store.self.join")
@@ -76,9 +78,25 @@ def _optimization(value: str) -> str | None:
     return None
 
 
+def _short_name(given: Any) -> str:
+    return str(given).rpartition("$")[2].rpartition(".")[2]
+
+
+def _store_suppliers(given: Any) -> str | None:
+    if _short_name(given) in ("InMemoryDslStoreSuppliers", "RocksDBDslStoreSuppliers"):
+        return None
+    return (
+        "Store suppliers of your own are not supported: BuiltInDslStoreSuppliers.InMemoryDslStoreSuppliers or "
+        "RocksDBDslStoreSuppliers, which is the disk here; with_store_type(persistent=...) chooses for one store"
+    )
+
+
+IN_MEMORY_STORES = "dsl.store.suppliers.class=BuiltInDslStoreSuppliers.InMemoryDslStoreSuppliers"
+
 #: All that this implementation knows: it acts on each, or says in `WITHOUT_EFFECT` why it does not. Others are kept as
 #: they are given, those with prefixes for clients among them.
 SETTINGS: dict[str, Setting] = {
+    PROCESS_FIX: Setting("any", None, Refused(WHY_NO_FIX)),
     "acceptable.recovery.lag": Setting("long", 10_000, _at_least(0)),
     "application.id": Setting("str", None),
     "bootstrap.servers": Setting("any", None),
@@ -91,11 +109,8 @@ SETTINGS: dict[str, Setting] = {
     "production.exception.handler": Setting("any", "DefaultProductionExceptionHandler"),
     "errors.dead.letter.queue.topic.name": Setting("str", None),
     "dsl.store.format": Setting("str", "DEFAULT", _one_of("HEADERS", "DEFAULT", ignore_case=True)),
-    "dsl.store.suppliers.class": Setting(
-        "any",
-        None,
-        Refused("Store suppliers of your own are not supported; with_store_type(persistent=...) chooses between ours"),
-    ),
+    "default.dsl.store": Setting("str", "rocksDB", Refused(f"deprecated in Kafka: set {IN_MEMORY_STORES}", "rocksDB")),
+    "dsl.store.suppliers.class": Setting("any", None, _store_suppliers),
     "ensure.explicit.internal.resource.naming": Setting("bool", False),
     "internal.topic.prefix": Setting("str", None),
     "max.task.idle.ms": Setting("long", 0),
@@ -104,9 +119,7 @@ SETTINGS: dict[str, Setting] = {
     "poll.ms": Setting("long", 100, _at_least(0)),
     "processing.guarantee": Setting("str", "at_least_once", _one_of("at_least_once", "exactly_once_v2")),
     "repartition.purge.interval.ms": Setting("long", 30_000, _at_least(0)),
-    "processor.wrapper.class": Setting(
-        "any", None, Refused("processors are not wrapped (KIP-1112); wrap their suppliers where you add them")
-    ),
+    "processor.wrapper.class": Setting("any", None),
     "replication.factor": Setting("int", -1),
     "state.cleanup.delay.ms": Setting("long", 600_000, _at_least(0)),
     "state.dir": Setting("str", None),
@@ -203,6 +216,11 @@ class StreamsConfig:
     def stores_headers(self) -> bool:
         """Whether stores of the DSL keep headers: the setting dsl.store.format."""
         return str(self.values["dsl.store.format"]).lower() == "headers"
+
+    @property
+    def stores_in_memory(self) -> bool:
+        """Whether stores of the DSL that say nothing themselves lie in memory: dsl.store.suppliers.class."""
+        return _short_name(self.values["dsl.store.suppliers.class"]) == "InMemoryDslStoreSuppliers"
 
     @property
     def cache_max_bytes(self) -> int:

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from barnabas.streams.dsl.ktable import KTable
 
 #: What Kafka calls the function that selects a key.
+_PROCESS_VALUES = "KSTREAM-PROCESSVALUES-"
 _SELECTORS = {"group_by": "keySelector"}
 
 K = TypeVar("K")
@@ -399,7 +400,7 @@ class KStream(Generic[K, V]):
         state_stores: Iterable[str] = (),
     ) -> KStream[K, Any]:
         """Run a processor that leaves keys as they are; texts among the options are stores that it reaches."""
-        node = self._processor(supplier, "KSTREAM-PROCESSVALUES-", options, (name, state_stores))
+        node = self._processor(supplier, _PROCESS_VALUES, options, (name, state_stores))
         return KStream(self.upstream.after(node, node.name, value_serde=None), self.repartition_required)
 
     def _processor(
@@ -411,7 +412,8 @@ class KStream(Generic[K, V]):
         step = names.processor(prefix) if name is None else name
         check_supplier(supplier)
         stores = [option for option in options if isinstance(option, str)] + list(keywords[1])
-        node = ProcessorToStateConnectorNode(step, ProcessorParameters(supplier, step), stores)
+        parameters = ProcessorParameters(supplier, step, fixed_key=prefix == _PROCESS_VALUES)
+        node = ProcessorToStateConnectorNode(step, parameters, stores)
         self.upstream.builder.add(self.upstream.node, node)
         return node
 

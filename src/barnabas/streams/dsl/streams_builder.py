@@ -30,7 +30,8 @@ V = TypeVar("V")
 class StreamsBuilder:
     """Takes steps, from topics to topics; `build()` makes a topology of them.
 
-    `config` are settings that act while steps are taken: `ensure.explicit.internal.resource.naming`.
+    `config` are settings that act while steps are taken, as Kafka's TopologyConfig:
+    `ensure.explicit.internal.resource.naming`, `processor.wrapper.class`.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:

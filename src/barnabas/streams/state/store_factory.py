@@ -22,13 +22,17 @@ from barnabas.streams.state.window_bytes import TimeOrderedWindowSegments, Windo
 from barnabas.streams.topology.stores import StoreBuilder, StoreKind, segment_interval_ms
 
 
-def make_store(builder: StoreBuilder, backend: Backend, *, with_headers: bool = False) -> StateStore:
-    """Return the store that a builder describes, its bytes in `backend` unless it is to be in memory.
-
-    `with_headers` is what the settings say where the builder leaves it to them: `dsl.store.format`.
-    """
+def with_settings(builder: StoreBuilder, *, in_memory: bool, with_headers: bool) -> StoreBuilder:
+    """Return the builder with what it leaves to the settings: `dsl.store.suppliers.class` and `dsl.store.format`."""
+    if in_memory and builder.persistent is None:
+        builder = replace(builder, persistent=False)
     if with_headers and builder.headers is None and builder.persistent is not False:
         builder = replace(builder, headers=True)
+    return builder
+
+
+def make_store(builder: StoreBuilder, backend: Backend) -> StateStore:
+    """Return the store that a builder describes, its bytes in `backend` unless it is to be in memory."""
     if builder.persistent is False:
         backend = MemoryBackend()
     return _MAKERS[builder.kind](builder, backend)

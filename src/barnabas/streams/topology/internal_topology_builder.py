@@ -24,6 +24,7 @@ from barnabas.streams.topology.nodes import (
 )
 from barnabas.streams.topology.origins import users_line
 from barnabas.streams.topology.processor_api import TimestampExtractor
+from barnabas.streams.topology.processor_wrapper import SETTING, ProcessorWrapper
 from barnabas.streams.topology.stores import StoreBuilder
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class TopologyBuilder:
         self.groups = NodeGroups()
         self.copartitioning = Copartitioning(self.nodes, self.internal_topics, self.real_name)
         self.names = InternalNames()
+        self.wrapper: ProcessorWrapper | None = None
         self.application_id: str | None = None
         self.made_at: str | None = None
 
@@ -78,16 +80,25 @@ class TopologyBuilder:
         node.auto_offset_reset = auto_offset_reset
         self._add(node)
 
-    def add_processor(self, name: str, supplier: Any, parents: Sequence[str]) -> None:
+    def add_processor(self, name: str, supplier: Any, parents: Sequence[str], *, fixed_key: bool = False) -> None:
         """Add a node that processes records, with the stores that its supplier brings.
 
         Raises `TopologyError` when the name is taken, or a parent unknown or a sink.
         """
         self._check_new(name)
         self._check_parents(name, parents)
-        self._add(ProcessorNode(name, tuple(parents), supplier=supplier))
+        self._add(ProcessorNode(name, tuple(parents), supplier=self._wrapped(name, supplier, fixed_key)))
         for store in stores_of(supplier):
             self.add_state_store(store, [name])
+
+    def _wrapped(self, name: str, supplier: Any, fixed_key: bool) -> Any:
+        if self.wrapper is None:
+            return supplier
+        wrap = self.wrapper.wrap_fixed_key_processor_supplier if fixed_key else self.wrapper.wrap_processor_supplier
+        made = wrap(name, supplier)
+        if not callable(made):
+            raise TypeError(f"the ProcessorWrapper returned {made!r} for {name}, not a supplier")
+        return made
 
     def add_sink(
         self,
@@ -255,8 +266,13 @@ class TopologyBuilder:
     def rewrite_topology(self, config: Mapping[str, Any]) -> None:
         """Fit the topology to an application: its id in the names of internal topics, no cache where there is none.
 
-        A second application may take the same topology when the first is done.
+        A second application may take the same topology when the first is done. Raises `TopologyError` for a wrapper of
+        processors that the topology was built without.
         """
+        if config.get(SETTING) is not None and self.wrapper is None:
+            raise TopologyError(
+                f"{SETTING} acts while a topology is built: give it to StreamsBuilder(config) or Topology(config)"
+            )
         self.application_id = str(config.get("internal.topic.prefix") or config["application.id"])
         size = config.get("statestore.cache.max.bytes", config.get("cache.max.bytes.buffering", 10 * 1024 * 1024))
         if int(size) == 0:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from barnabas.errors import ConfigError
 from barnabas.streams.topology.describing import describe
 from barnabas.streams.topology.description import TopologyDescription
 from barnabas.streams.topology.internal_topology_builder import TopologyBuilder
@@ -16,20 +17,29 @@ from barnabas.streams.topology.processor_api import (
     TimestampExtractor,
     TopicNameExtractor,
 )
+from barnabas.streams.topology.processor_wrapper import wrapper_of
 from barnabas.streams.topology.stores import StoreBuilder
+
+#: Kafka's internal setting for what KAFKA-19668 has mended, off unless it is set.
+PROCESS_FIX = "__enable.process.processValue.fix__"
+WHY_NO_FIX = "it is off here, as in Kafka without it: a topology that was built with it has other repartition topics"
 
 
 class Topology:
     """Sources, processors, sinks and stores. Methods return the topology, so that calls can be chained.
 
-    `config` are settings that act while the topology is built: `ensure.explicit.internal.resource.naming`. A name that
-    is taken, an unknown parent, a topic that two sources read: `TopologyError`, with a note that names the line.
+    `config` are settings that act while the topology is built, as Kafka's TopologyConfig:
+    `ensure.explicit.internal.resource.naming`, `processor.wrapper.class`. A name that is taken, an unknown parent, a
+    topic that two sources read: `TopologyError`, with a note that names the line.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        if (config or {}).get(PROCESS_FIX) is not None:
+            raise ConfigError(f"Invalid value {config[PROCESS_FIX]} for configuration {PROCESS_FIX}: {WHY_NO_FIX}")  # type: ignore[index]  # it is set
         self.builder = TopologyBuilder()
         flag = (config or {}).get("ensure.explicit.internal.resource.naming", False)
         self.builder.names.must_be_given = flag is True or str(flag).lower() == "true"
+        self.builder.wrapper = wrapper_of(config or {})
 
     def add_source(
         self,

@@ -20,10 +20,11 @@ class ProcessorParameters:
 
     supplier: Any
     name: str
+    fixed_key: bool = False
 
     def add_processor_to(self, builder: TopologyBuilder, parents: list[str]) -> None:
         """Write the processor, with the stores that it brings, below its parents."""
-        builder.add_processor(self.name, self.supplier, parents)
+        builder.add_processor(self.name, self.supplier, parents, fixed_key=self.fixed_key)
 
 
 class GraphNode:
