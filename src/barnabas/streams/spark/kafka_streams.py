@@ -105,6 +105,12 @@ class KafkaStreams(Measured):
         given = {**(config or {}), **{name.replace("_", "."): value for name, value in settings.items()}}
         self._config = StreamsConfig(given)
         self._topology = topology
+        if type(spark).__module__.startswith("pyspark.sql.connect"):
+            raise StreamsError(
+                "KafkaStreams does not run on Spark Connect: it places processes on the executors through the "
+                "SparkContext, which a remote session has none of; run the driver on the cluster, by spark-submit or "
+                "SparkSession.builder.master(...)"
+            )
         if not self._config.values["bootstrap.servers"]:
             raise StreamsError("setting bootstrap.servers is missing: set it to the brokers' addresses")
         self._spark = spark
@@ -118,7 +124,7 @@ class KafkaStreams(Measured):
         self._handler: ExceptionHandler = lambda error: StreamThreadExceptionResponse.SHUTDOWN_CLIENT
         self._query: StreamingQuery | None = None
         self._monitor: threading.Thread | None = None
-        self._slow_starts = SlowStarts()
+        self._slow_starts = SlowStarts(self._config.application_id)
         self._exception: BaseException | None = None
         self._restore_listener = StateRestoreListener()
         self._metrics = StreamsMetrics(self._config.application_id, time.monotonic, MetricConfig())
@@ -389,10 +395,14 @@ class KafkaStreams(Measured):
 
     def _started_again(self, query: StreamingQuery, error: BaseException) -> bool:
         has_begun = query.lastProgress is not None or self._state is not State.REBALANCING
-        if not self._slow_starts.is_one(error, has_begun=has_begun):
+        delay = self._slow_starts.delay(error, has_begun=has_begun)
+        if delay is None:
             return False
-        LOGGER.warning("%s: Spark was too slow to start a worker; the query is started again", query.name)
-        self._start_query()
+        LOGGER.warning(
+            "%s: Spark was too slow to start a worker; the query is started again in %.1f s", query.name, delay
+        )
+        if not self.wait_for(State.PENDING_SHUTDOWN, timeout=delay):
+            self._start_query()
         return True
 
     def _replaced(self, error: BaseException) -> bool:

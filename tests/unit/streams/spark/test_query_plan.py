@@ -184,3 +184,15 @@ def test_what_travels_to_the_tasks_can_be_pickled_lambdas_and_serdes_and_all() -
 
     assert cloudpickle.loads(cloudpickle.dumps(sent)).id == "app"
     assert not sent.config.keys() & WITHOUT_EFFECT.keys(), "each task would tell of them again"
+
+
+def test_a_session_of_spark_connect_is_refused_when_the_application_is_made() -> None:
+    from barnabas.streams import KafkaStreams
+    from barnabas.streams.errors import StreamsError
+
+    remote: Any = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    builder = StreamsBuilder()
+    builder.stream("a", TEXT).to("out")
+
+    with pytest.raises(StreamsError, match="does not run on Spark Connect"):
+        KafkaStreams(builder.build(), CONFIG, spark=remote)
