@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from barnabas import anatomy, errors
 from barnabas.broker.controller.bootstrap_metadata import activation_records
 from barnabas.broker.controller.broker_heartbeat_manager import BrokerIdAndEpoch
+from barnabas.broker.controller.controller_counts import ControllerCounts
 from barnabas.broker.controller.controller_managers import ControllerManagers
 from barnabas.broker.controller.controller_result import ControllerResult
 from barnabas.broker.controller.controller_state import ControllerState, Replayed, replayed
@@ -83,6 +84,9 @@ class QuorumController:
         self._deferred = DeferredQueue()
         self._tasks = PeriodicTasks(list(self._periodic_tasks()), self._run_task)
         self.on_committed: list[Callable[[Committed, Instant], None]] = []
+        self.counts = ControllerCounts()
+        #: Called with how long an operation took, in seconds, and when it ended.
+        self.on_operation: Callable[[float, float], None] = lambda seconds, now: None
         #: Called when this controller begins or ends to lead.
         self.on_active: Callable[[bool], None] = lambda is_active: None
         raft.register(self)
@@ -128,6 +132,8 @@ class QuorumController:
         if self._claim_epoch is None:
             deferred.complete(None, self._not_controller())
             return deferred
+        self.counts.operations += 1
+        began = self._clock().now
         try:
             result = operation()
             end = self._append(result)
@@ -148,6 +154,8 @@ class QuorumController:
                 deferred.complete(result.response)
             else:
                 self._deferred.add(offset, deferred, result.response)
+        now = self._clock().now
+        self.on_operation(now - began, now)
         return deferred
 
     def register_broker(self, context: ControllerRequestContext, request: BrokerRegistrationRequest) -> Deferred[int]:
@@ -233,6 +241,7 @@ class QuorumController:
         # Replayed before it is written: what does not fit to the state must not reach the log.
         new = replayed(self.state.replayed, messages, last_offset - len(records) + 1, epoch)
         self._raft.schedule_prepared_append()
+        self.counts.take_in(self.state.image, messages)
         self.state.go_to(new, messages)
         self.managers.cluster.follow(messages)
         self._uncommitted.append((last_offset, new))
@@ -255,7 +264,7 @@ class QuorumController:
             yield PeriodicTask("writeNoOpRecord", lambda now: no_op, settings.max_idle_interval)
         yield PeriodicTask(
             "maybeFenceStaleBroker",
-            lambda now: self.managers.replication.fence_one_stale(now.now),
+            self._fence_one_stale,
             settings.session_timeout / _LOOKS_PER_SESSION,
         )
         if settings.leader_imbalance_check_interval is not None:
@@ -274,6 +283,11 @@ class QuorumController:
             lambda now: self.managers.tokens.sweep_expired(now.now_ms),
             settings.token_check_interval,
         )
+
+    def _fence_one_stale(self, now: Instant) -> ControllerResult[bool]:
+        found = self.managers.replication.fence_one_stale(now.now)
+        self.counts.timed_out_heartbeats += found.response
+        return found
 
     def _run_task(self, task: PeriodicTask, now: Instant) -> bool | None:
         responses: list[bool] = []
@@ -331,6 +345,7 @@ class QuorumController:
 
     def handle_leader_change(self, leader: LeaderAndEpoch) -> None:
         """See `Listener`: begin or end to be the active controller."""
+        self.counts.new_active_controllers += leader.leader_id is not None
         is_leader = leader.is_leader(self._settings.node_id)
         if self.is_active and is_leader:
             self._claim_epoch = leader.epoch

@@ -17,11 +17,12 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
 from barnabas.broker.metadata.partition_registration import NO_LEADER
-from barnabas.broker.metrics.request_metrics import RequestMetrics
+from barnabas.broker.metrics.percentiles import Percentiles
+from barnabas.broker.metrics.request_metrics import RequestMetrics, add_quantiles
 
 if TYPE_CHECKING:
     from barnabas.broker.instant import Instant
@@ -40,6 +41,8 @@ class ControllerMetrics(Collector):
         self._node = node
         self._clocks = clocks
         self._requests = RequestMetrics(node.core)
+        self._operations = Percentiles()
+        node.controller.on_operation = self._operations.record
         self.registry = CollectorRegistry()
 
     def register_all(self) -> None:
@@ -70,6 +73,8 @@ class ControllerMetrics(Collector):
         """Return the numbers as they are now."""
         for name, what, value in (*self._of_controller(), *self._of_metadata(), *self._of_raft()):
             yield GaugeMetricFamily(f"kafka_{name}", what, value)
+        yield from self._of_elections()
+        yield self._of_operations()
         state = GaugeMetricFamily("kafka_server_raft_metrics_current_state", "State in the quorum", labels=("state",))
         state.add_metric((self._node.raft.replica.quorum.state.name.lower(),), 1)
         yield state
@@ -88,6 +93,30 @@ class ControllerMetrics(Collector):
             "How long ago that was",
             0 if controller.is_active else now_ms - applied,
         )
+        counts = controller.counts
+        yield f"{prefix}eventqueueoperationsstartedcount", "Operations since the start", counts.operations
+        yield f"{prefix}newactivecontrollerscount", "Controllers that became active", counts.new_active_controllers
+        yield f"{prefix}timedoutbrokerheartbeatcount", "Brokers that were not heard of", counts.timed_out_heartbeats
+
+    def _of_elections(self) -> Iterator[Metric]:
+        counts = self._node.controller.counts
+        for name, what, value in (
+            ("uncleanleaderelections", "Leaders that were not in sync, by this controller", counts.unclean_elections),
+            (
+                "electionfromeligibleleaderreplicas",
+                "Leaders elected from the ELR (KIP-966), by this controller",
+                counts.elections_from_eligible,
+            ),
+        ):
+            yield CounterMetricFamily(f"kafka_controller_controllerstats_{name}", what, value)
+
+    def _of_operations(self) -> Metric:
+        """Return how long operations took; none waits in a queue: they are run as they come."""
+        name = "kafka_controller_controllereventmanager_eventqueueprocessingtimems"
+        summary = SummaryMetricFamily(name, "Milliseconds that an operation of the active controller took")
+        summary.add_metric((), self._operations.count, self._operations.total * 1000)
+        add_quantiles(summary, {}, self._operations, self._clocks().now)
+        return summary
 
     def _of_metadata(self) -> Iterator[tuple[str, str, float]]:
         image = self._node.controller.committed_image
@@ -116,6 +145,13 @@ class ControllerMetrics(Collector):
         )
         yield f"{prefix}log_end_offset", "The end of this node's log", log.end_offset
         yield f"{prefix}log_end_epoch", "The epoch of the last record", log.last_fetched_epoch
+        elections = raft.replica.elections
+        yield (
+            f"{prefix}election_latency_avg",
+            "Milliseconds that an election took, on average",
+            elections.average * 1000,
+        )
+        yield f"{prefix}election_latency_max", "Milliseconds of the longest", elections.longest * 1000
         yield f"{prefix}number_of_voters", "Voters of the quorum", len(raft.replica.partition_state.last_voter_set)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas import errors
 from barnabas.broker.raft.batch_accumulator import BatchAccumulator
 from barnabas.broker.raft.control_record_state_machine import PartitionState
+from barnabas.broker.raft.election_times import ElectionTimes
 from barnabas.broker.raft.epoch_states import FollowerState, ProspectiveState
 from barnabas.broker.raft.leader_state import LeaderState
 from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
@@ -78,6 +79,7 @@ class Replica:
         "_outbound",
         "config",
         "connections",
+        "elections",
         "is_shutting_down",
         "log",
         "on_high_watermark",
@@ -97,6 +99,7 @@ class Replica:
             )
         )
         self.connections = RequestManager(bootstrap, config.retry_backoff, config.request_timeout, random)
+        self.elections = ElectionTimes()
         self.is_shutting_down = False
         self.on_high_watermark: Callable[[LeaderState], None] = lambda _state: None
         self._outbound: list[OutboundRequest | OutboundResponse] = []
@@ -202,12 +205,14 @@ class Replica:
         """See `QuorumState.to_follower`."""
         self._drop_fetching_snapshot()
         self.quorum.to_follower(epoch, leader_id, endpoints, now)
+        self.elections.end(now)
         self.connections.reset_all()
 
     def to_prospective(self, now: float) -> None:
         """See `QuorumState.to_prospective`; who is alone needs not ask."""
         self._drop_fetching_snapshot()
         self.quorum.to_prospective(now)
+        self.elections.begin(now)
         self.connections.reset_all()
         self.maybe_elected(now)
 
@@ -224,6 +229,7 @@ class Replica:
     def _to_leader(self, now: float) -> None:
         accumulator = BatchAccumulator(self.quorum.epoch, self.log.end_offset, self.config.append_linger)
         state = self.quorum.to_leader(accumulator, now)
+        self.elections.end(now)
         accumulator.append_control(self._start_of_epoch(state), now)
         self.connections.reset_all()
 

@@ -383,3 +383,15 @@ def test_another_clusters_request_is_refused() -> None:
     answer = leader.client._voting.handle_vote(request, "CONTROLLER", 0.0)
     assert answer.error_code
     assert CLUSTER_ID != "other"
+
+
+def test_elections_are_timed_by_who_asked_for_votes() -> None:
+    cluster, leader = _elected()
+    leader.stop(power_loss=False)
+    cluster.run_until(lambda: cluster.leader is not leader and _commits(cluster))
+    cluster.run(1.0)
+    times = [member.client.replica.elections for member in cluster.members if member.client is not None]
+    assert any(found.count for found in times), "who stood for election has a time"
+    for found in times:
+        assert 0 <= found.average <= found.longest < 10
+        assert found.total == pytest.approx(found.average * found.count)
