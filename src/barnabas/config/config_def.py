@@ -78,6 +78,8 @@ OUR_SETTINGS: dict[str, list[dict[str, Any]]] = {
         # Ours: Apache Kafka's brokers have it in a file that the JVM is told of.
         {"name": "zookeeper.sasl.jaas.config", "type": "password", "default": None},
         {"name": "inter.broker.protocol.version", "type": "string", "default": "3.9-IV0"},
+        {"name": "controlled.shutdown.max.retries", "type": "int", "default": "3"},
+        {"name": "controlled.shutdown.retry.backoff.ms", "type": "long", "default": "5000"},
         {"name": "leader.imbalance.per.broker.percentage", "type": "int", "default": "10", "valid": "[0,...]"},
     ],
 }

@@ -94,6 +94,7 @@ SUPPORTED: dict[str, frozenset[str]] = {
         zookeeper.ssl.endpoint.identification.algorithm zookeeper.ssl.keystore.location
         zookeeper.ssl.keystore.password zookeeper.ssl.keystore.type zookeeper.ssl.ocsp.enable
         zookeeper.ssl.truststore.location zookeeper.ssl.truststore.password zookeeper.ssl.truststore.type
+        controlled.shutdown.enable controlled.shutdown.max.retries controlled.shutdown.retry.backoff.ms
         leader.imbalance.per.broker.percentage unclean.leader.election.enable
         broker.rack compression.gzip.level create.topic.policy.class.name
         compression.lz4.level compression.type compression.zstd.level connection.failed.authentication.delay.ms
@@ -187,7 +188,6 @@ IGNORED: dict[str, frozenset[str]] = {
     "broker": _names(
         """
         background.threads
-        controlled.shutdown.enable
         controller.quorum.fetch.max.bytes controller.quorum.fetch.snapshot.max.bytes
         controller.quota.window.num controller.quota.window.size.seconds controller.socket.timeout.ms
         delete.records.purgatory.purge.interval.requests fetch.purgatory.purge.interval.requests
@@ -264,8 +264,7 @@ _ZOOKEEPER = "zookeeper."
 #: Settings of Kafka 3.9's brokers that Kafka 4 does not have: files for 3.9 hold them, and they changed nothing here.
 GONE_SINCE_KAFKA_4 = _names(
     """
-    broker.id.generation.enable control.plane.listener.name controlled.shutdown.max.retries
-    controlled.shutdown.retry.backoff.ms group.coordinator.new.enable
+    broker.id.generation.enable control.plane.listener.name group.coordinator.new.enable
     log.message.downconversion.enable log.message.format.version
     metadata.log.segment.min.bytes offsets.commit.required.acks password.encoder.cipher.algorithm
     password.encoder.iterations password.encoder.key.length password.encoder.keyfactory.algorithm

@@ -83,6 +83,7 @@ class KRaftControl:
         self._report = report
         self.loader = MetadataLoader(self._loaded)
         self._lifecycle: BrokerLifecycle | None = None
+        self._leaves_at_once = False
         self.on_changed: Callable[[], None] = lambda: None
         observer = MetadataLogObserver(config.node_id, controllers, self.loader, cluster_id=cluster_id, report=report)
         self._observe: Callable[[], None] = lambda: self._member.open("raft", observer)
@@ -208,14 +209,18 @@ class KRaftControl:
 
     def leave(self) -> None:
         """See `ControlPlane`."""
-        if self._lifecycle is not None:
+        if not self._config.get_bool("controlled.shutdown.enable"):
+            # Its session expires, or the controller sees that its port is closed.
+            self._leaves_at_once = True
+        elif self._lifecycle is not None:
             self._lifecycle.begin_controlled_shutdown()
             self._member.wake_all()
 
     @property
     def is_out(self) -> bool:
         """See `ControlPlane`."""
-        return self._lifecycle is None or self._lifecycle.state is LifecycleState.SHUTTING_DOWN
+        lifecycle = self._lifecycle
+        return self._leaves_at_once or lifecycle is None or lifecycle.state is LifecycleState.SHUTTING_DOWN
 
     @property
     def broker_epoch(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
 from barnabas.protocol.messages.controlled_shutdown_request import ControlledShutdownRequest
@@ -12,14 +12,26 @@ from barnabas.protocol.messages.controlled_shutdown_response import ControlledSh
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from barnabas.broker.config import BrokerConfig
     from barnabas.broker.instant import Instant
     from barnabas.network.node import Node
     from barnabas.protocol.message import Message
 
-#: Kafka's defaults of controlled.shutdown.max.retries, and (in seconds) of controlled.shutdown.retry.backoff.ms.
-_RETRIES, _BACKOFF = 3, 5.0
 #: How soon another controller is asked, in seconds.
 _SOON = 0.1
+
+
+class Retries(NamedTuple):
+    """How often it is asked again, and after how many seconds: controlled.shutdown.max.retries, .retry.backoff.ms."""
+
+    most: int
+    backoff: float
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> Retries:
+        """Return those of a broker's settings."""
+        backoff = config.get_seconds("controlled.shutdown.retry.backoff.ms")
+        return cls(config.get_int("controlled.shutdown.max.retries"), backoff)
 
 
 class ControlledShutdown:
@@ -34,11 +46,13 @@ class ControlledShutdown:
         broker_epoch: Callable[[], int],
         controller: Callable[[], Node | None],
         done: Callable[[str | None], None],
+        retries: Retries,
     ) -> None:
         self._me = me
         self._broker_epoch = broker_epoch
         self._controller = controller
         self._done = done
+        self._retries = retries
         self._next = -inf
         self._failures = 0
         self._is_over = False
@@ -67,16 +81,16 @@ class ControlledShutdown:
         if response.error_code == errors.NotControllerError.code:
             self._next = now.now + _SOON
         elif response.error_code:
-            self._failed(f"the controller refused: {errors.name_of(response.error_code)}", now.now, _BACKOFF)
+            self._failed(f"the controller refused: {errors.name_of(response.error_code)}", now.now)
         elif remaining:
-            self._failed(f"{remaining} partitions have no other leader", now.now, _BACKOFF)
+            self._failed(f"{remaining} partitions have no other leader", now.now)
         else:
             self._end(None)
 
-    def _failed(self, problem: str, now: float, backoff: float) -> None:
+    def _failed(self, problem: str, now: float, soonest: float = inf) -> None:
         self._failures += 1
-        self._next = now + min(backoff, _BACKOFF)
-        if self._failures > _RETRIES:
+        self._next = now + min(soonest, self._retries.backoff)
+        if self._failures > self._retries.most:
             self._end(problem)
 
     def _end(self, problem: str | None) -> None:

@@ -13,7 +13,7 @@ from barnabas.broker.metadata.image_store import ImageStore
 from barnabas.broker.metadata.metadata_delta import MetadataDelta
 from barnabas.broker.metadata.metadata_image import MetadataImage
 from barnabas.broker.zookeeper import acl_znodes, metadata_znodes, znodes
-from barnabas.broker.zookeeper.controlled_shutdown import ControlledShutdown
+from barnabas.broker.zookeeper.controlled_shutdown import ControlledShutdown, Retries
 from barnabas.broker.zookeeper.controller.controller_apis import OF_BROKERS
 from barnabas.broker.zookeeper.controller_numbers import controller_numbers
 from barnabas.broker.zookeeper.controller_pushes import PUSHED, ControllerPushes
@@ -362,11 +362,15 @@ class ZooKeeperControl:
 
     def leave(self) -> None:
         """See `ControlPlane`."""
+        if not self._config.get_bool("controlled.shutdown.enable"):
+            self._left(None)
+            return
         if self._state is not LifecycleState.RUNNING or self.controller is None:
             self._left(None if self.controller is not None else "no controller is known")
             return
         self._go_to(LifecycleState.PENDING_CONTROLLED_SHUTDOWN)
-        shutdown = ControlledShutdown(self._me, lambda: self.broker_epoch, lambda: self.controller, self._left)
+        retries = Retries.of(self._config)
+        shutdown = ControlledShutdown(self._me, lambda: self.broker_epoch, lambda: self.controller, self._left, retries)
         self._member.open("controlled-shutdown", shutdown)
 
     def _left(self, problem: str | None) -> None:

@@ -479,3 +479,16 @@ def test_who_waits_for_a_topic_that_does_not_come_is_told() -> None:
     assert client.responses == []
     found.advance(2)
     assert client.responses[0].coordinators[0].error_code == errors.CoordinatorNotAvailableError.code
+
+
+# -- the end ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_controlled", [True, False])
+def test_a_broker_that_ends_waits_for_the_controller_unless_controlled_shutdown_is_switched_off(
+    *, is_controlled: bool
+) -> None:
+    found = member(controlled_shutdown_enable=str(is_controlled).lower())
+    found.control.leave()
+    assert found.control.is_out is not is_controlled
+    assert found.control.broker_epoch >= 0, "the directory is noted as closed in this epoch"

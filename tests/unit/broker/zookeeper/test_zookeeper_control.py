@@ -518,6 +518,27 @@ def test_a_controlled_shutdown_that_is_refused_ends_and_says_so() -> None:
     assert any("STALE_BROKER_EPOCH" in text for text in found.warnings)
 
 
+def test_how_often_and_when_the_controller_is_asked_again_are_settings() -> None:
+    settings = {"controlled.shutdown.max.retries": 1, "controlled.shutdown.retry.backoff.ms": 300}
+    found = ZooKeeperBroker(settings=settings).register()
+    found.control.leave()
+    left = ControlledShutdownResponse(remaining_partitions=[RemainingPartition("flights", 0)])
+    found.answer("controlled-shutdown", left)
+    found.now += 0.2
+    assert found.asked("controlled-shutdown") is None
+    found.now += 0.2
+    found.answer("controlled-shutdown", left)
+    assert found.control.is_out
+    assert any("1 partitions have no other leader" in text for text in found.warnings)
+
+
+def test_a_broker_without_controlled_shutdown_asks_nobody() -> None:
+    found = ZooKeeperBroker(settings={"controlled.shutdown.enable": "false"}).register()
+    found.control.leave()
+    assert found.control.is_out
+    assert not any("without the controller's consent" in text for text in found.warnings)
+
+
 def test_a_broker_whose_controller_is_not_known_ends_at_once() -> None:
     found = ZooKeeperBroker()
     found.control.leave()
