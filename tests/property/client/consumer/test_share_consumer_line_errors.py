@@ -18,7 +18,7 @@ RECORDS = {(partition, number) for partition in (0, 1) for number in range(12)}
 ROOMS = ("client", "network")
 ERRORS = (KeyboardInterrupt, SystemExit, RuntimeError)
 #: How many places are tried for each error; the lines of a life are some thousands.
-PLACES = 20
+PLACES = 8
 
 
 class Watched(ScriptedQueue):

@@ -24,7 +24,7 @@ def read(acknowledgements: Acknowledgements) -> dict[int, int]:
     return found
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(said=SAID, later=SAID)
 def test_batches_say_what_was_said_and_what_comes_later_counts(said: dict[int, int], later: dict[int, int]) -> None:
     acknowledgements = of(said)
@@ -35,6 +35,7 @@ def test_batches_say_what_was_said_and_what_comes_later_counts(said: dict[int, i
     assert len(acknowledgements) == len(said | later)
 
 
+@settings(max_examples=40, deadline=None)
 @given(offsets=st.sets(st.integers(0, 40)), gone=st.sets(st.integers(0, 40)))
 def test_ranges_without_others(offsets: set[int], gone: set[int]) -> None:
     left = without(ranges_of(sorted(offsets)), ranges_of(sorted(gone)))
