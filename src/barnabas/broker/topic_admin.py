@@ -19,6 +19,7 @@ from barnabas.protocol.metadata_topic import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Sized
 
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.metadata.cluster_metadata import Done
@@ -145,7 +146,7 @@ class TopicAdmin:
             )
         return partitions
 
-    def partitions_asked_for(self, count: int, assignments: Sequence[Any]) -> int:
+    def partitions_asked_for(self, count: int, assignments: Sized) -> int:
         """How many partitions a topic would get, as far as what was asked for makes sense."""
         if assignments:
             return len(assignments)

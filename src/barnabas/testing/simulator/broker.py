@@ -17,6 +17,7 @@ from barnabas.testing.simulator.disk import SimulatedDisk, SimulatedStorage, Sim
 from barnabas.testing.simulator.world import Process
 
 if TYPE_CHECKING:
+    from barnabas.broker.network.client_connection import ClientConnection
     from barnabas.protocol.topic_partition import TopicPartition
     from barnabas.testing.simulator.network import Network, SimulatedConnection
     from barnabas.testing.simulator.world import World
@@ -46,7 +47,7 @@ class SimulatedBroker:
         self.lives = 0
         #: What had reached the disk when the power was lost, by partition: the offset before which all is safe.
         self.power_losses: list[dict[TopicPartition, int]] = []
-        self._connections: dict[SimulatedConnection, Any] = {}
+        self._connections: dict[SimulatedConnection, ClientConnection] = {}
         self._inbox: deque[tuple[SimulatedConnection, bytes | None]] = deque()
         # What came for connections that are not read at the moment.
         self._unread: dict[SimulatedConnection, list[bytes]] = {}
@@ -340,7 +341,7 @@ class SimulatedBroker:
                                     f"epoch {group.epoch} of group {group.group_id}"
                                 )
 
-    def _feed(self, connection: SimulatedConnection, end: Any, data: bytes, instant: Instant) -> None:
+    def _feed(self, connection: SimulatedConnection, end: ClientConnection, data: bytes, instant: Instant) -> None:
         view = memoryview(data)
         while len(view) and not end.closed:
             if not end.wants_input:

@@ -11,6 +11,7 @@ from barnabas.network.network_receive import NetworkReceive
 from barnabas.network.selectable import Authentication, Buffer, Disconnection
 
 if TYPE_CHECKING:
+    from barnabas.broker.network.client_connection import ClientConnection
     from barnabas.testing.simulator.world import Process, SimulatedThread, World
 
 #: Until the client raises it: what a server may send before it has said what it is.
@@ -77,7 +78,7 @@ class SimulatedConnection:
         self.to_client = Pipe(network, self._reaches_client)
         self.is_open = False
         self.client_gone = False
-        self.broker_end: Any = None
+        self.broker_end: ClientConnection | None = None
         self.receive = NetworkReceive(_FIRST_FRAMES)
 
     @property
