@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client.admin.new_topic import NewTopic
 from barnabas.errors import KafkaError
@@ -117,6 +117,14 @@ def read_partition(world: World, clients: Clients, partition: TopicPartition) ->
     return found
 
 
+class Load(NamedTuple):
+    """What a writer writes: seconds between its turns at most, bytes of a value or 0 for some, and how many keys."""
+
+    pace: float
+    size: int
+    keys: int
+
+
 class Writer(Actor):
     """Writes numbered records, with keys and tombstones if there are `keys`."""
 
@@ -128,32 +136,25 @@ class Writer(Actor):
         number: int,
         *,
         writings: Writings,
-        pace: float,
-        size: int = 0,
-        keys: int = 0,
-        client_id: str,
-        request_timeout_ms: int,
+        load: Load,
+        settings: dict[str, Any],
     ) -> None:
         super().__init__(application, number)
         self._writings = writings
-        self._pace = pace
-        self._size = size
-        self._keys = keys
-        self._client_id = client_id
-        self._request_timeout_ms = request_timeout_ms
+        self._load = load
+        self._settings = settings
 
     def live(self, life: str) -> None:
         """See `Actor`."""
         while not self.is_stopping:
             producer = self.clients.producer(
                 bootstrap_servers=BOOTSTRAP,
-                client_id=self._client_id,
-                request_timeout_ms=self._request_timeout_ms,
                 delivery_timeout_ms=_FOR_EVER_MS,
                 max_block_ms=20_000,
                 metadata_max_age_ms=3000,
                 retry_backoff_ms=50,
                 linger_ms=self.random.choice((0, 20)),
+                **self._settings,
             )
             try:
                 self._write(producer)
@@ -168,12 +169,16 @@ class Writer(Actor):
         while not self.is_stopping:
             for _ in range(self.random.randint(1, 4)):
                 self._send(producer)
-            self.pause(self._pace)
+            self.pause(self._load.pace)
 
     def _send(self, producer: Producer[Any, Any]) -> None:
         random, world = self.random, self.world
-        key = b"k%d" % random.randrange(self._keys) if self._keys else None
-        value = None if self._keys and random.random() < 0.15 else b"." * (self._size or random.choice((1, 50, 900)))
+        key = b"k%d" % random.randrange(self._load.keys) if self._load.keys else None
+        value = (
+            None
+            if self._load.keys and random.random() < 0.15
+            else b"." * (self._load.size or random.choice((1, 50, 900)))
+        )
         written = self._writings.add(key, value)
 
         def delivered(metadata: RecordMetadata, error: BaseException | None) -> None:
@@ -213,11 +218,8 @@ class OneTopic(Workload):
             Writer,
             f"writer-{self.TOPIC}",
             writings=self.writings,
-            pace=self.PACE,
-            size=self.SIZE,
-            keys=self.KEYS,
-            client_id=self.TOPIC,
-            request_timeout_ms=self.REQUEST_TIMEOUT_MS,
+            load=Load(self.PACE, self.SIZE, self.KEYS),
+            settings={"client_id": self.TOPIC, "request_timeout_ms": self.REQUEST_TIMEOUT_MS},
         )
 
     def check(self) -> None:
