@@ -121,7 +121,6 @@ MANY_PARAMETERS = {
         "client/producer/append.py SendPath.do_send",
         "client/producer/producer.py Producer.send",
         "client/producer/producer_interceptors.py InterceptingSendPath.do_send",
-        "client/producer/producer_interceptors.py ProducerInterceptors.intercept",
         "records/arrow.py decode_arrow",
         "records/decoder.py decode_records",
         "streams/topology/topology.py Topology.add_global_store",
@@ -152,7 +151,6 @@ MANY_PARAMETERS = {
     "its settings are given once, each by its name": (
         "broker/delayed_fetch.py DelayedFetch.__init__",
         "broker/raft/leader_state.py LeaderState.__init__",
-        "client/consumer/consumer_metadata.py ConsumerMetadata.__init__",
         "client/producer/append.py SendPath.__init__",
         "network/security/jwt_assertion.py DefaultAssertionCreator.__init__",
         "streams/queries/store_view.py StoreView.__init__",
@@ -160,7 +158,6 @@ MANY_PARAMETERS = {
         "streams/state/versioned.py VersionedKeyValueStore.__init__",
         "streams/state/window.py WindowStore.__init__",
         "testing/simulator/membership.py GroupMember.__init__",
-        "testing/simulator/workloads/writer.py Writer.__init__",
     ),
 }
 

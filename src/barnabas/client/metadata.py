@@ -27,6 +27,7 @@ from barnabas.protocol.messages.metadata_response import MetadataResponse
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    from barnabas.config.client_config import ClientConfig
     from barnabas.protocol.messages.describe_cluster_response import DescribeClusterResponse
     from barnabas.protocol.messages.metadata_response import MetadataResponseTopic
 
@@ -54,6 +55,25 @@ class MetadataQuery(NamedTuple):
     is_partial: bool
 
 
+class MetadataRefresh(NamedTuple):
+    """How often the cluster is asked for: after a backoff that grows up to its maximum, and at the greatest age."""
+
+    backoff: float
+    backoff_max: float
+    max_age: float
+    random: RandomSource
+
+    @classmethod
+    def of(cls, config: ClientConfig, random: RandomSource) -> MetadataRefresh:
+        """Return it as a client's settings say."""
+        return cls(
+            config.get_seconds("retry.backoff.ms"),
+            config.get_seconds("retry.backoff.max.ms"),
+            config.get_seconds("metadata.max.age.ms"),
+            random,
+        )
+
+
 class Metadata:
     """Kafka's Metadata. Thread-safe: the application's thread asks, the thread that polls updates.
 
@@ -63,13 +83,11 @@ class Metadata:
     Durations are seconds, `now` is monotonic.
     """
 
-    def __init__(
-        self, *, refresh_backoff: float, refresh_backoff_max: float, max_age: float, random: RandomSource
-    ) -> None:
+    def __init__(self, refresh: MetadataRefresh) -> None:
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
-        self._backoff = ExponentialBackoff(refresh_backoff, refresh_backoff_max, random)
-        self._max_age = max_age
+        self._backoff = ExponentialBackoff(refresh.backoff, refresh.backoff_max, refresh.random)
+        self._max_age = refresh.max_age
         self._cluster = Cluster()
         self._bootstrap_nodes: list[Node] = []
         self._update_version = 0

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from barnabas.client.metadata import Metadata
-from barnabas.network.exponential_backoff import RandomSource
+from barnabas.client.metadata import Metadata, MetadataRefresh
 
 if TYPE_CHECKING:
     from barnabas.protocol.messages.metadata_response import MetadataResponse
@@ -15,18 +14,8 @@ if TYPE_CHECKING:
 class ProducerMetadata(Metadata):
     """Kafka's ProducerMetadata; `max_idle` is `metadata.max.idle.ms` in seconds."""
 
-    def __init__(
-        self,
-        *,
-        refresh_backoff: float,
-        refresh_backoff_max: float,
-        max_age: float,
-        max_idle: float,
-        random: RandomSource,
-    ) -> None:
-        super().__init__(
-            refresh_backoff=refresh_backoff, refresh_backoff_max=refresh_backoff_max, max_age=max_age, random=random
-        )
+    def __init__(self, refresh: MetadataRefresh, *, max_idle: float) -> None:
+        super().__init__(refresh)
         self._max_idle = max_idle
         self._expiry: dict[str, float] = {}
         self._new_topics: set[str] = set()

@@ -10,7 +10,7 @@ import pytest
 
 from barnabas.client.bootstrap import parse_bootstrap_servers
 from barnabas.client.cluster import Cluster
-from barnabas.client.metadata import Metadata
+from barnabas.client.metadata import Metadata, MetadataRefresh
 from barnabas.client.producer_metadata import ProducerMetadata
 from barnabas.errors import (
     ConfigError,
@@ -29,13 +29,12 @@ T0 = TopicPartition("t", 0)
 
 
 def make(**settings: Any) -> Metadata:
-    defaults = {"refresh_backoff": 0.1, "refresh_backoff_max": 1.0, "max_age": 300.0, "random": Random(1)}
-    return Metadata(**{**defaults, **settings})
+    return Metadata(MetadataRefresh(0.1, 1.0, 300.0, Random(1))._replace(**settings))
 
 
 def make_for_producer(max_idle: float = 300.0) -> ProducerMetadata:
     return ProducerMetadata(
-        refresh_backoff=0.1, refresh_backoff_max=1.0, max_age=300.0, max_idle=max_idle, random=Random(1)
+        MetadataRefresh(backoff=0.1, backoff_max=1.0, max_age=300.0, random=Random(1)), max_idle=max_idle
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from barnabas.client.default_metadata_updater import DefaultMetadataUpdater
-from barnabas.client.metadata import Metadata
+from barnabas.client.metadata import Metadata, MetadataRefresh
 from barnabas.errors import DisconnectError, SaslAuthenticationError
 from barnabas.network.network_metrics import network_metrics
 from barnabas.network.node import Node
@@ -64,7 +64,7 @@ class Asking:
     """A client that wants metadata of one bootstrap server, which denies it."""
 
     def __init__(self, new_world: Any) -> None:
-        self.metadata = Metadata(refresh_backoff=0.1, refresh_backoff_max=1.0, max_age=300.0, random=Random(1))
+        self.metadata = Metadata(MetadataRefresh(0.1, 1.0, 300.0, Random(1)))
         self.metadata.bootstrap([Node(-1, "host", 9092)])
         updater = DefaultMetadataUpdater(self.metadata, request_timeout=30.0, rebootstrap_trigger=None)
         self.world = new_world(updater=updater)

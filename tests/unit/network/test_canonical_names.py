@@ -10,7 +10,7 @@ import pytest
 
 from barnabas.client import client_utils
 from barnabas.client.bootstrap import bootstrap_nodes
-from barnabas.client.metadata import Metadata
+from barnabas.client.metadata import Metadata, MetadataRefresh
 from barnabas.config.client_config import ClientConfig
 from barnabas.errors import ConfigError
 from barnabas.network.node import Node
@@ -93,7 +93,7 @@ def test_an_unknown_way_to_look_up_is_an_error() -> None:
 
 def test_clients_start_from_the_canonical_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_utils, "bootstrap_nodes", lambda config: bootstrap_nodes(config, names_of))
-    metadata = Metadata(refresh_backoff=0.05, refresh_backoff_max=0.2, max_age=300.0, random=Random(1))
+    metadata = Metadata(MetadataRefresh(0.05, 0.2, 300.0, Random(1)))
 
     client_utils.create_network_client(config_of("admin", "10.0.0.1:9092", **CANONICAL), "me", metadata).close()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from barnabas.client.default_metadata_updater import DefaultMetadataUpdater
-from barnabas.client.metadata import Metadata
+from barnabas.client.metadata import Metadata, MetadataRefresh
 from barnabas.errors import UnsupportedVersionError
 from barnabas.network.node import Node
 from barnabas.protocol.api import ApiKey
@@ -23,7 +23,7 @@ class Updated:
     """A client whose metadata starts from one bootstrap server; requests are answered at once by `handlers`."""
 
     def __init__(self, new_world: Any, *, rebootstrap_trigger: float | None = 300.0) -> None:
-        self.metadata = Metadata(refresh_backoff=0.1, refresh_backoff_max=1.0, max_age=300.0, random=Random(1))
+        self.metadata = Metadata(MetadataRefresh(0.1, 1.0, 300.0, Random(1)))
         self.metadata.bootstrap([BOOT])
         updater = DefaultMetadataUpdater(self.metadata, request_timeout=30.0, rebootstrap_trigger=rebootstrap_trigger)
         self.world = new_world(updater=updater)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from barnabas.client.client_utils import create_network_client
-from barnabas.client.metadata import Metadata
+from barnabas.client.metadata import Metadata, MetadataRefresh
 from barnabas.config.client_config import ClientConfig
 from barnabas.errors import DisconnectError
 from barnabas.network.network_client import NetworkClient
@@ -47,7 +47,7 @@ def new_client() -> Iterator[Callable[..., tuple[NetworkClient, Metadata]]]:
 
     def make(port: int, **settings: Any) -> tuple[NetworkClient, Metadata]:
         config = ClientConfig("admin", {"bootstrap.servers": f"127.0.0.1:{port}"}, settings)
-        metadata = Metadata(refresh_backoff=0.05, refresh_backoff_max=0.2, max_age=300.0, random=Random(1))
+        metadata = Metadata(MetadataRefresh(0.05, 0.2, 300.0, Random(1)))
         client = create_network_client(config, "me", metadata)
         made.append(client)
         return client, metadata

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.cluster import Cluster
-from barnabas.client.metadata import Metadata, MetadataQuery
+from barnabas.client.metadata import Metadata, MetadataQuery, MetadataRefresh
 from barnabas.errors import KafkaError, MismatchedEndpointTypeError, for_code
 from barnabas.network.client_request import RequestBuilder
 from barnabas.protocol.api import ApiKey, stable_versions
@@ -28,8 +28,8 @@ class AdminMetadata(Metadata):
     request: it asks by DescribeCluster.
     """
 
-    def __init__(self, *, uses_controllers: bool, **settings: Any) -> None:
-        super().__init__(**settings)
+    def __init__(self, refresh: MetadataRefresh, *, uses_controllers: bool) -> None:
+        super().__init__(refresh)
         self.uses_controllers = uses_controllers
 
     def topics_of_interest(self, *, only_new: bool) -> Collection[str]:

@@ -19,6 +19,7 @@ from barnabas.client.admin.wrong_arguments import explained
 from barnabas.client.arguments import as_seconds
 from barnabas.client.environment import Environment
 from barnabas.client.forked import refusal
+from barnabas.client.metadata import MetadataRefresh
 from barnabas.client.steps import Steps, run
 from barnabas.client.telemetry.reports_telemetry import ReportsTelemetry, last_push
 from barnabas.config.client_config import ClientConfig
@@ -93,11 +94,8 @@ class AdminOperations(ReportsTelemetry, Measured):
         self._config = config = ClientConfig("admin", configs, cast("Mapping[str, Any]", settings))
         self._client_id = config.get_str("client.id") or f"adminclient-{next(_numbers)}"
         self._metadata = AdminMetadata(
+            MetadataRefresh.of(config, environment.random),
             uses_controllers=config.bootstrap_setting == "bootstrap.controllers",
-            refresh_backoff=config.get_seconds("retry.backoff.ms"),
-            refresh_backoff_max=config.get_seconds("retry.backoff.max.ms"),
-            max_age=config.get_seconds("metadata.max.age.ms"),
-            random=environment.random,
         )
         self._backoff = ExponentialBackoff(
             config.get_seconds("retry.backoff.ms"), config.get_seconds("retry.backoff.max.ms"), environment.random

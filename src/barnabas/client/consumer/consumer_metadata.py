@@ -6,12 +6,11 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from barnabas.client.consumer.offsets import LeaderAndEpoch
-from barnabas.client.metadata import Metadata
+from barnabas.client.metadata import Metadata, MetadataRefresh
 from barnabas.errors import for_code
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.subscription_state import SubscriptionState
-    from barnabas.network.exponential_backoff import RandomSource
     from barnabas.protocol.topic_partition import TopicPartition
 
 
@@ -21,17 +20,12 @@ class ConsumerMetadata(Metadata):
     def __init__(
         self,
         subscriptions: SubscriptionState,
+        refresh: MetadataRefresh,
         *,
-        refresh_backoff: float,
-        refresh_backoff_max: float,
-        max_age: float,
         allow_auto_create_topics: bool,
         exclude_internal_topics: bool,
-        random: RandomSource,
     ) -> None:
-        super().__init__(
-            refresh_backoff=refresh_backoff, refresh_backoff_max=refresh_backoff_max, max_age=max_age, random=random
-        )
+        super().__init__(refresh)
         self._subscriptions = subscriptions
         self._allow_auto_create_topics = allow_auto_create_topics
         self._exclude_internal_topics = exclude_internal_topics

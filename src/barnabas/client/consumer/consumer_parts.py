@@ -29,6 +29,7 @@ from barnabas.client.consumer.membership.core import MembershipCore
 from barnabas.client.consumer.membership.group_requests import GroupIdentity
 from barnabas.client.consumer.membership.heartbeat import Heartbeat
 from barnabas.client.consumer.subscription_state import SubscriptionState
+from barnabas.client.metadata import MetadataRefresh
 from barnabas.network.exponential_backoff import ExponentialBackoff
 from barnabas.protocol.kafka_uuid import random_uuid, to_text
 
@@ -98,12 +99,9 @@ def application_metadata(
     """Make what the application's core knows of the cluster."""
     return ConsumerMetadata(
         subscriptions,
-        refresh_backoff=config.get_seconds("retry.backoff.ms"),
-        refresh_backoff_max=config.get_seconds("retry.backoff.max.ms"),
-        max_age=config.get_seconds("metadata.max.age.ms"),
+        MetadataRefresh.of(config, environment.random),
         allow_auto_create_topics=config.get_bool("allow.auto.create.topics"),
         exclude_internal_topics=config.get_bool("exclude.internal.topics"),
-        random=environment.random,
     )
 
 
@@ -131,12 +129,7 @@ class MembershipParts(NamedTuple):
 
 def membership_parts(config: ConsumerConfig, environment: Environment, *, session_timeout: float) -> MembershipParts:
     """Make them; `session_timeout` is in seconds, infinity where the coordinator alone knows it."""
-    metadata = CoordinatorMetadata(
-        refresh_backoff=config.get_seconds("retry.backoff.ms"),
-        refresh_backoff_max=config.get_seconds("retry.backoff.max.ms"),
-        max_age=config.get_seconds("metadata.max.age.ms"),
-        random=environment.random,
-    )
+    metadata = CoordinatorMetadata(MetadataRefresh.of(config, environment.random))
     backoff = ExponentialBackoff(
         config.get_seconds("retry.backoff.ms"), config.get_seconds("retry.backoff.max.ms"), environment.random
     ).backoff

@@ -52,13 +52,9 @@ class ProducerInterceptors(Interceptors):
         """Tell the interceptors what became of a record."""
         self.tell("on_acknowledgement", metadata, error)
 
-    def intercept(
-        self, topic: str, value: Any, key: Any, partition: int | None, timestamp_ms: Any, headers: Any, on_delivery: Any
-    ) -> tuple[ProducerRecord, Any]:
+    def intercept(self, given: ProducerRecord, on_delivery: Any) -> tuple[ProducerRecord, Any]:
         """Return what goes into a send path instead of this: the record as they want it, and its `on_delivery`."""
-        if isinstance(headers, Mapping):
-            headers = headers.items()
-        record = self.on_send(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
+        record = self.on_send(given)
 
         def on_done(metadata: RecordMetadata, error: BaseException | None) -> None:
             try:
@@ -85,7 +81,10 @@ class InterceptingSendPath:
         self, topic: str, value: Any, key: Any, partition: int | None, timestamp_ms: Any, headers: Any, on_delivery: Any
     ) -> FutureRecordMetadata | SlowAppend | UnsentRecord:
         """As `SendPath.do_send`, with the record that the interceptors make of it."""
-        record, on_done = self._interceptors.intercept(topic, value, key, partition, timestamp_ms, headers, on_delivery)
+        if isinstance(headers, Mapping):
+            headers = headers.items()
+        given = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+        record, on_done = self._interceptors.intercept(given, on_delivery)
         try:
             return self._send_path.do_send(
                 record.topic, record.value, record.key, record.partition, record.timestamp_ms, record.headers, on_done

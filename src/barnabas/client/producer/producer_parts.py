@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import anatomy
 from barnabas.client.client_utils import metric_config
+from barnabas.client.metadata import MetadataRefresh
 from barnabas.client.producer.accumulator_settings import AccumulatorSettings
 from barnabas.client.producer.append import SendPath
 from barnabas.client.producer.buffer_pool import BufferPool, Waiter, WaitingThread
@@ -116,11 +117,7 @@ class ProducerParts:
 
 def _metadata(config: ProducerConfig, environment: Environment) -> ProducerMetadata:
     return ProducerMetadata(
-        refresh_backoff=config.get_seconds("retry.backoff.ms"),
-        refresh_backoff_max=config.get_seconds("retry.backoff.max.ms"),
-        max_age=config.get_seconds("metadata.max.age.ms"),
-        max_idle=config.get_seconds("metadata.max.idle.ms"),
-        random=environment.random,
+        MetadataRefresh.of(config, environment.random), max_idle=config.get_seconds("metadata.max.idle.ms")
     )
 
 

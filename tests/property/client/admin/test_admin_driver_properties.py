@@ -13,6 +13,7 @@ from barnabas.client.admin.admin_api_driver import AdminApiDriver, Retrying
 from barnabas.client.admin.admin_metadata import AdminMetadata
 from barnabas.client.admin.groups import DeleteGroupsHandler
 from barnabas.client.default_metadata_updater import DefaultMetadataUpdater
+from barnabas.client.metadata import MetadataRefresh
 from barnabas.errors import KafkaTimeoutError
 from barnabas.network.exponential_backoff import ExponentialBackoff
 from barnabas.network.network_client import NetworkClient
@@ -83,7 +84,7 @@ def test_every_key_ends_once_and_in_time(answers: list[Any], max_find_coordinato
     cluster = Cluster(answers, max_find_coordinator)
     random = Random(json.dumps(answers))
     metadata = AdminMetadata(
-        uses_controllers=False, refresh_backoff=0.1, refresh_backoff_max=1.0, max_age=300.0, random=random
+        MetadataRefresh(backoff=0.1, backoff_max=1.0, max_age=300.0, random=random), uses_controllers=False
     )
     metadata.bootstrap([Node(-1, "boot", 9092)])
     updater = DefaultMetadataUpdater(metadata, request_timeout=30.0, rebootstrap_trigger=None)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from barnabas.client.client_utils import create_network_client
+from barnabas.client.metadata import MetadataRefresh
 from barnabas.client.producer.accumulator_settings import AccumulatorSettings
 from barnabas.client.producer.append import FutureRecordMetadata, record_size_upper_bound
 from barnabas.client.producer.append_results import RecordAppendResult
@@ -75,7 +76,7 @@ class Harness:
         self.partitions, self.nodes, self.leaders = partitions, nodes, leaders
         self.leader_epoch = 0
         self.metadata = ProducerMetadata(
-            refresh_backoff=0.1, refresh_backoff_max=0.1, max_age=300, max_idle=300, random=self.rng
+            MetadataRefresh(backoff=0.1, backoff_max=0.1, max_age=300, random=self.rng), max_idle=300
         )
         self.client = create_network_client(
             config, "harness", self.metadata, selector=self.selector, random=self.rng,
