@@ -108,7 +108,7 @@ def main() -> None:
         cpu = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
         print(json.dumps({"rate": int(records) / seconds, "cpu": cpu / int(records) * 1e6}))
         return
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="./run bench race_share", description=__doc__.partition("\n\n")[0])
     parser.add_argument("--records", type=int, default=500_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--size", type=int, default=100)
