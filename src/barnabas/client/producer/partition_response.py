@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.errors import (
     ClusterAuthorizationError,
@@ -15,8 +15,11 @@ from barnabas.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from barnabas.client.producer.producer_batch import ProducerBatch
     from barnabas.network.client_request import ClientResponse
+    from barnabas.protocol.messages.produce_response import BatchIndexAndErrorMessage, PartitionProduceResponse
 
 
 class PartitionResponse(NamedTuple):
@@ -26,12 +29,12 @@ class PartitionResponse(NamedTuple):
     base_offset: int = -1
     log_append_time: int = -1
     log_start_offset: int = -1
-    record_errors: Any = ()
+    record_errors: Sequence[BatchIndexAndErrorMessage] = ()
     leader_id: int = -1
     leader_epoch: int = -1
 
 
-def parse(data: Any) -> PartitionResponse:
+def parse(data: PartitionProduceResponse) -> PartitionResponse:
     """One partition's part of a ProduceResponse."""
     error = None if data.error_code == 0 else for_code(data.error_code, data.error_message or None)
     return PartitionResponse(

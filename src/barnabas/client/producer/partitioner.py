@@ -13,6 +13,7 @@ from barnabas.records.partitioner import murmur2, partition_for_key
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Cluster
+    from barnabas.network.node import Node
 
 __all__ = [
     "BuiltInPartitioner",
@@ -96,7 +97,7 @@ class BuiltInPartitioner(StickyPartition):
                 break
         return drawn
 
-    def _is_slow(self, leader: Any) -> bool:
+    def _is_slow(self, leader: Node | None) -> bool:
         return leader is not None and leader.id in self._slow_nodes
 
     def update_partition_info(self, appended_bytes: int, cluster: Cluster, enable_switch: bool) -> None:

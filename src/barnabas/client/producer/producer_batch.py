@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from barnabas import anatomy
 from barnabas.client.producer.append import AppendableBatch, DeliveryCallbacks
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from barnabas.client.producer.buffer_pool import Allocation
+    from barnabas.records.builder import RecordBatchBuilder
 
 
 class FinalState(Enum):
@@ -60,7 +61,7 @@ class ProducerBatch(AppendableBatch):
     def __init__(
         self,
         topic_partition: TopicPartition,
-        builder: Any,
+        builder: RecordBatchBuilder,
         created_at: float,
         memory: Allocation | None = None,
         is_split: bool = False,
