@@ -63,8 +63,6 @@ OTHERWISE = frozenset(
 #: theirs by default, are members of classic groups. ApiVersions leaves both out, so that no client asks.
 NOT_SERVED_YET = frozenset(
     """
-    AlterShareGroupOffsets DeleteShareGroupOffsets DescribeShareGroupOffsets
-    ShareAcknowledge ShareFetch ShareGroupDescribe ShareGroupHeartbeat
     StreamsGroupDescribe StreamsGroupHeartbeat
     """.split()  # noqa: SIM905 - read as text
 )

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from barnabas.broker.security.authorization import Authorization
     from barnabas.broker.security.delegation_tokens import DelegationTokens
     from barnabas.broker.share.coordinator.share_coordinator import ShareCoordinator
+    from barnabas.broker.share.share_partition_manager import SharePartitionManager
     from barnabas.broker.topic_admin import TopicAdmin
     from barnabas.broker.transactions.add_partitions_to_txn_manager import AddPartitionsToTxnManager
     from barnabas.broker.transactions.producer_id_manager import ProducerIdManager
@@ -52,7 +53,7 @@ class BrokerState:
     - `fetch_sessions`: what clients fetch;
     - `replica_manager`: partitions: append, fetch, offsets;
     - `group_coordinator`: groups and their committed offsets;
-    - `share_coordinator`: the states of share-partitions;
+    - `share_coordinator`: the states of share-partitions; `share_partition_manager`: those that are led here;
     - `transaction_coordinator`: transactional ids and their transactions;
     - `producer_id_manager`: ids for producers;
     - `purgatory`: requests that wait; `large_responses`: those whose response is made a piece at a time;
@@ -72,6 +73,7 @@ class BrokerState:
         "_group_coordinator",
         "_producer_id_manager",
         "_share_coordinator",
+        "_share_partition_manager",
         "_transaction_coordinator",
         "advertised",
         "authorization",
@@ -85,6 +87,7 @@ class BrokerState:
         "make_config_admin",
         "make_group_coordinator",
         "make_share_coordinator",
+        "make_share_partition_manager",
         "make_transaction_coordinator",
         "member",
         "metadata",
@@ -109,6 +112,7 @@ class BrokerState:
     make_config_admin: Callable[[], ConfigAdmin]
     make_group_coordinator: Callable[[], GroupCoordinator]
     make_share_coordinator: Callable[[], ShareCoordinator]
+    make_share_partition_manager: Callable[[], SharePartitionManager]
     make_transaction_coordinator: Callable[[], TransactionCoordinator]
     node_id: int
     view: ClusterView
@@ -125,6 +129,7 @@ class BrokerState:
         self._config_admin: ConfigAdmin | None = None
         self._group_coordinator: GroupCoordinator | None = None
         self._share_coordinator: ShareCoordinator | None = None
+        self._share_partition_manager: SharePartitionManager | None = None
         self._transaction_coordinator: TransactionCoordinator | None = None
         self._add_partitions_to_txn_manager: AddPartitionsToTxnManager | None = None
         self._producer_id_manager: ProducerIdManager | None = None
@@ -154,6 +159,13 @@ class BrokerState:
         if self._share_coordinator is None:
             self._share_coordinator = self.make_share_coordinator()
         return self._share_coordinator
+
+    @property
+    def share_partition_manager(self) -> SharePartitionManager:
+        """The share-partitions that are led here, made when it is first asked for."""
+        if self._share_partition_manager is None:
+            self._share_partition_manager = self.make_share_partition_manager()
+        return self._share_partition_manager
 
     @property
     def transaction_coordinator(self) -> TransactionCoordinator:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
 
 GROUP_VERSION = "group.version"
+SHARE_VERSION = "share.version"
 TRANSACTION_VERSION = "transaction.version"
 ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
 
@@ -34,6 +35,7 @@ FEATURES: dict[str, Feature] = {
     METADATA_VERSION: Feature(7, 30, 30),
     GROUP_VERSION: Feature(0, 1, 1),
     TRANSACTION_VERSION: Feature(0, 2, 2),
+    SHARE_VERSION: Feature(0, 1, 1),
     ELIGIBLE_LEADER_REPLICAS_VERSION: Feature(0, 1, 1),
 }
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas import errors
 from barnabas.config.config_def import definitions
+from barnabas.config.durations import parse_duration
 from barnabas.config.values import PARSERS
 
 if TYPE_CHECKING:
@@ -62,18 +63,40 @@ def check_group_configs(config: BrokerConfig, configs: Mapping[str, str]) -> Non
         setting = GROUP_SETTINGS.get(name)
         if setting is None:
             raise errors.InvalidConfigurationError(f"Unknown group config name: {name}")
-        if not name.startswith("consumer."):
-            raise errors.InvalidConfigurationError(
-                f"{name} is not supported yet: share groups and streams groups are not."
-            )
+        if name.startswith("streams."):
+            raise errors.InvalidConfigurationError(f"{name} is not supported yet: streams groups are not.")
         values[name] = _parsed(name, setting, text)
         _check_bounds(config, name, setting, values[name])
+        _check_choice(name, text)
+    _check_share_session(config, values)
     session = values.get("consumer.session.timeout.ms", config["group.consumer.session.timeout.ms"])
     heartbeat = values.get("consumer.heartbeat.interval.ms", config["group.consumer.heartbeat.interval.ms"])
     if session <= heartbeat:
         raise errors.InvalidConfigurationError(
             "consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms"
         )
+
+
+def _check_share_session(config: BrokerConfig, values: Mapping[str, Any]) -> None:
+    session = values.get("share.session.timeout.ms", config["group.share.session.timeout.ms"])
+    heartbeat = values.get("share.heartbeat.interval.ms", config["group.share.heartbeat.interval.ms"])
+    if session <= heartbeat:
+        raise errors.InvalidConfigurationError(
+            "share.session.timeout.ms must be greater than share.heartbeat.interval.ms"
+        )
+
+
+def _check_choice(name: str, text: str) -> None:
+    if name == "share.isolation.level" and text not in ("read_committed", "read_uncommitted"):
+        raise errors.InvalidConfigurationError(f"{name}={text!r} must be read_committed or read_uncommitted")
+    if name == "share.auto.offset.reset" and text not in ("earliest", "latest"):
+        kind, _, duration = text.partition(":")
+        try:
+            if kind != "by_duration":
+                raise errors.ConfigError(f"{text!r} is none of earliest, latest, by_duration:PnDTnHnMn.nS")
+            parse_duration(duration)
+        except errors.ConfigError as problem:
+            raise errors.InvalidConfigurationError(f"{name} is not valid: {problem}") from problem
 
 
 def _parsed(name: str, setting: GroupSetting, text: str) -> Any:

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from barnabas.broker.security.authorization import Authorization
     from barnabas.broker.security.scram_sasl_server import FindUser
     from barnabas.broker.share.coordinator.share_coordinator import ShareCoordinator
+    from barnabas.broker.share.local_persister import LocalPersister
+    from barnabas.broker.share.share_partition_manager import SharePartitionManager
     from barnabas.broker.storage_threads import Storage
     from barnabas.broker.transactions.marker import MarkerWriter
     from barnabas.broker.transactions.transaction_coordinator import TransactionCoordinator
@@ -126,6 +128,8 @@ class BrokerNode:
         self._groups: LazyCoordinator[GroupCoordinator] | None = None
         self._transactions: LazyCoordinator[TransactionCoordinator] | None = None
         self._shares: LazyCoordinator[ShareCoordinator] | None = None
+        self._share_partitions: LazyCoordinator[SharePartitionManager] | None = None
+        self._persister: LocalPersister | None = None
 
     def _failed(self, what: str, problem: Exception) -> None:
         self.core.faults.tell(what, problem)
@@ -167,7 +171,10 @@ class BrokerNode:
         state.make_transaction_coordinator = transactions.make
         shares = self._shares = LazyCoordinator(self._make_shares, self._load_at(SHARE_GROUP_STATE_TOPIC, instant.now))
         state.make_share_coordinator = shares.make
-        self.core.services += [groups, transactions, shares]
+        led = self._share_partitions = LazyCoordinator(self._make_share_partitions, inf)
+        state.make_share_partition_manager = led.make
+        self.core.channel.on_disconnected = self._disconnected
+        self.core.services += [groups, transactions, shares, led]
         self.core.services.append(state.large_responses)
         self.core.services.append(LogMaintenance(self.logs, instant.now))
         if state.member is None:
@@ -239,8 +246,13 @@ class BrokerNode:
             config, storage, state.metadata, state.random, self._warn, state.metadata.group_configs
         )
         coordinator.notify_faults(self.core.faults.tell)
+        if state.member is None:
+            coordinator.serve_share_groups(self._make_persister, self._end_offset)
         coordinator.startup(self.core.instant, elected=state.member is None)
         return coordinator
+
+    def _end_offset(self, topic: str, index: int) -> int:
+        return self.state.replica_manager.partition(topic, index).log.latest_offset().offset
 
     def _make_transactions(self) -> TransactionCoordinator:
         from barnabas.broker.coordinator.partition_storage import BatchStorage
@@ -257,6 +269,27 @@ class BrokerNode:
         coordinator.notify_faults(self.core.faults.tell)
         coordinator.startup(self.core.instant, elected=state.member is None)
         return coordinator
+
+    def _make_persister(self) -> LocalPersister:
+        if self._persister is None:
+            from barnabas.broker.share.local_persister import LocalPersister
+
+            self._persister = LocalPersister(lambda: self.state.share_coordinator)
+            self.core.services.append(self._persister)
+        return self._persister
+
+    def _make_share_partitions(self) -> SharePartitionManager:
+        from barnabas.broker.share.share_group_config import ShareGroupSettings
+        from barnabas.broker.share.share_partition_manager import SharePartitionManager
+
+        state = self.state
+        settings = ShareGroupSettings(self.config, state.metadata.group_configs)
+        return SharePartitionManager(state.replica_manager, self._make_persister(), settings)
+
+    def _disconnected(self, connection_id: int) -> None:
+        made = None if self._share_partitions is None else self._share_partitions.made
+        if made is not None:
+            made.connection_lost(connection_id, self.core.instant)
 
     def _make_shares(self) -> ShareCoordinator:
         from barnabas.broker.coordinator.partition_storage import BatchStorage
@@ -277,6 +310,8 @@ class BrokerNode:
 
     def close(self, now_ms: int) -> None:
         """Answer who waits, flush and close the logs, mark the shutdown as a clean one, close the store."""
+        if self._share_partitions is not None:
+            self._share_partitions.close()
         if self._shares is not None:
             self._shares.close()
         if self._transactions is not None:

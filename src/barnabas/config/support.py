@@ -125,6 +125,16 @@ SUPPORTED: dict[str, frozenset[str]] = {
         message.max.bytes min.insync.replicas node.id num.partitions offset.metadata.max.bytes
         offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
         offsets.topic.num.partitions offsets.topic.segment.bytes process.roles producer.id.expiration.ms
+        group.share.assignment.interval.ms group.share.delivery.count.limit
+        group.share.heartbeat.interval.ms group.share.max.assignment.interval.ms
+        group.share.max.delivery.count.limit group.share.max.heartbeat.interval.ms
+        group.share.max.partition.max.record.locks group.share.max.record.lock.duration.ms
+        group.share.max.session.timeout.ms group.share.max.share.sessions group.share.max.size
+        group.share.min.assignment.interval.ms group.share.min.delivery.count.limit
+        group.share.min.heartbeat.interval.ms group.share.min.partition.max.record.locks
+        group.share.min.record.lock.duration.ms group.share.min.session.timeout.ms
+        group.share.partition.max.record.locks group.share.record.lock.duration.ms
+        group.share.session.timeout.ms
         share.coordinator.snapshot.update.records.per.snapshot share.coordinator.state.topic.compression.codec
         share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitions
         share.coordinator.state.topic.replication.factor share.coordinator.state.topic.segment.bytes

@@ -146,6 +146,16 @@ class CoordinatorType(IntEnum):
     SHARE = 2
 
 
+class AcknowledgementKind(IntEnum):
+    """What a share consumer says of a record (KIP-932, KIP-1222); GAP: there is none at that offset."""
+
+    GAP = 0
+    ACCEPT = 1
+    RELEASE = 2
+    REJECT = 3
+    RENEW = 4
+
+
 class ControlRecordType(IntEnum):
     """The control records that end a transaction in a partition.
 

@@ -301,7 +301,12 @@ class TestGroups:
             ("consumer.session.timeout.ms", "5000000"),
             ("consumer.session.timeout.ms", "x"),
             ("consumer.heartbeat.interval.ms", "50000"),
-            ("share.auto.offset.reset", "earliest"),
+            ("share.auto.offset.reset", "sometimes"),
+            ("share.auto.offset.reset", "by_duration:x"),
+            ("share.isolation.level", "all"),
+            ("share.session.timeout.ms", "1"),
+            ("share.delivery.count.limit", "11"),
+            ("streams.session.timeout.ms", "50000"),
             ("nope", "1"),
         ],
     )

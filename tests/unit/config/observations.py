@@ -39,6 +39,7 @@ from barnabas.protocol.messages.join_group_request import JoinGroupRequest, Join
 from barnabas.protocol.messages.metadata_request import MetadataRequest
 from barnabas.records import RecordBatchBuilder, read_batches
 from tests.support.core_broker import START_MS, CoreBroker, batch, create, fetch, produce
+from tests.support.share_member import ShareMember
 
 BROKER, GROUP = 4, 32
 
@@ -190,11 +191,11 @@ def compaction(broker: CoreBroker) -> Any:
 # -- groups ------------------------------------------------------------------------------------------------------------
 
 
-def group_setting(name: str, value: str) -> Callable[[CoreBroker], Any]:
+def group_setting(name: str, value: str, kind: str = "consumer") -> Callable[[CoreBroker], Any]:
     """Whether a group may have a setting."""
 
     def look(broker: CoreBroker) -> Any:
-        return alter(broker, GROUP, "g", f"consumer.{name}", value).error_code
+        return alter(broker, GROUP, "g", f"{kind}.{name}", value).error_code
 
     return look
 
@@ -254,6 +255,70 @@ def internal_topic(key_type: int) -> Callable[[CoreBroker], Any]:
         return topic.partitions, topic.configs["segment.bytes"]
 
     return look
+
+
+def share_member(broker: CoreBroker, member_id: str = "m") -> ShareMember:
+    if broker.state.metadata.topic("shared") is None:
+        ask(broker, create("shared"), 7)
+        alter(broker, GROUP, "g", "share.auto.offset.reset", "earliest")
+    return ShareMember(broker, member_id, "shared")
+
+
+def share_heartbeat(broker: CoreBroker) -> Any:
+    return share_member(broker).heartbeat().heartbeat_interval_ms
+
+
+def share_epochs(broker: CoreBroker) -> Any:
+    group = f"g{len(broker.state.group_coordinator.list_groups([], []))}"
+    epochs = []
+    for name in ("a", "b"):
+        member = share_member(broker, name)
+        member.group = group
+        epochs.append(member.heartbeat().member_epoch)
+    return epochs
+
+
+def share_session(broker: CoreBroker) -> Any:
+    member = share_member(broker)
+    member.heartbeat()
+    broker.advance(48)
+    return member.heartbeat().error_code
+
+
+def share_members(broker: CoreBroker) -> Any:
+    return [share_member(broker, name).heartbeat().error_code for name in ("a", "b")]
+
+
+def share_sessions(broker: CoreBroker) -> Any:
+    codes = []
+    for name in ("a", "b"):
+        member = share_member(broker, name)
+        found = member.send_fetch()
+        broker.advance(1)
+        codes.append((found or member.client.responses[-1]).error_code)
+    return codes
+
+
+def share_locks(broker: CoreBroker) -> Any:
+    member = share_member(broker)
+    member.heartbeat()
+    for _ in range(15):
+        ask(broker, produce("shared", batch(*[b"x"] * 10)), 12)
+    return member.fetch(max_records=1000)
+
+
+def share_deliveries(broker: CoreBroker) -> Any:
+    member = share_member(broker)
+    member.heartbeat()
+    ask(broker, produce("shared", batch(b"x")), 12)
+    found = [member.fetch()]
+    while found[-1]:
+        found.append(member.fetch((0, 0, [2])))
+    return len(found)
+
+
+def share_lock_ms(broker: CoreBroker) -> Any:
+    return share_member(broker).send_fetch().acquisition_lock_timeout_ms
 
 
 def share_state_topic(broker: CoreBroker) -> Any:
@@ -380,6 +445,36 @@ OBSERVED: dict[str, Observed] = {
     "producer.id.expiration.ms": Observed("1000", producers),
     "quota.window.num": Observed("3", throttled),
     "quota.window.size.seconds": Observed("3", throttled),
+    "group.share.assignment.interval.ms": Observed("0", share_epochs),
+    "group.share.delivery.count.limit": Observed("3", share_deliveries),
+    "group.share.heartbeat.interval.ms": Observed("6000", share_heartbeat),
+    "group.share.max.assignment.interval.ms": Observed(
+        "2000", group_setting("assignment.interval.ms", "3000", "share")
+    ),
+    "group.share.max.delivery.count.limit": Observed("7", group_setting("delivery.count.limit", "8", "share")),
+    "group.share.max.heartbeat.interval.ms": Observed("7000", group_setting("heartbeat.interval.ms", "10000", "share")),
+    "group.share.max.partition.max.record.locks": Observed(
+        "3000", group_setting("partition.max.record.locks", "3500", "share")
+    ),
+    "group.share.max.record.lock.duration.ms": Observed(
+        "50000", group_setting("record.lock.duration.ms", "55000", "share")
+    ),
+    "group.share.max.session.timeout.ms": Observed("50000", group_setting("session.timeout.ms", "55000", "share")),
+    "group.share.max.share.sessions": Observed("1", share_sessions, {"group.share.max.size": 1}),
+    "group.share.max.size": Observed("1", share_members),
+    "group.share.min.assignment.interval.ms": Observed("500", group_setting("assignment.interval.ms", "100", "share")),
+    "group.share.min.delivery.count.limit": Observed("3", group_setting("delivery.count.limit", "2", "share")),
+    "group.share.min.heartbeat.interval.ms": Observed("1000", group_setting("heartbeat.interval.ms", "2000", "share")),
+    "group.share.min.partition.max.record.locks": Observed(
+        "200", group_setting("partition.max.record.locks", "150", "share")
+    ),
+    "group.share.min.record.lock.duration.ms": Observed(
+        "10000", group_setting("record.lock.duration.ms", "12000", "share")
+    ),
+    "group.share.min.session.timeout.ms": Observed("30000", group_setting("session.timeout.ms", "40000", "share")),
+    "group.share.partition.max.record.locks": Observed("100", share_locks),
+    "group.share.record.lock.duration.ms": Observed("40000", share_lock_ms),
+    "group.share.session.timeout.ms": Observed("50000", share_session),
     "share.coordinator.state.topic.compression.codec": Observed(
         "1", codec_of_share_states, {"share.coordinator.state.topic.num.partitions": 1}
     ),

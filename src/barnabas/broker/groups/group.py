@@ -4,6 +4,7 @@ from __future__ import annotations
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
+SHARE = "share"
 
 #: The protocol type of consumers.
 CONSUMER_PROTOCOL_TYPE = "consumer"

@@ -44,14 +44,23 @@ if TYPE_CHECKING:
     from barnabas.broker.groups.consumer.classic_members import ClassicMembers
     from barnabas.broker.groups.consumer.heartbeat import ConsumerMembership
     from barnabas.broker.groups.group import Group
+    from barnabas.broker.groups.share.offsets import EndOffset
+    from barnabas.broker.groups.share.share_groups import ShareGroups
     from barnabas.broker.groups.topic_image import TopicImage
     from barnabas.broker.purgatory import DelayedOperation
     from barnabas.broker.request_context import RequestContext
+    from barnabas.broker.share.persister import Persister
     from barnabas.config.config import Config
+    from barnabas.protocol.messages.alter_share_group_offsets_request import AlterShareGroupOffsetsRequest
+    from barnabas.protocol.messages.alter_share_group_offsets_response import AlterShareGroupOffsetsResponse
     from barnabas.protocol.messages.consumer_group_describe_response import DescribedGroup as DescribedConsumerGroup
     from barnabas.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
     from barnabas.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
+    from barnabas.protocol.messages.delete_share_group_offsets_request import DeleteShareGroupOffsetsRequest
+    from barnabas.protocol.messages.delete_share_group_offsets_response import DeleteShareGroupOffsetsResponse
     from barnabas.protocol.messages.describe_groups_response import DescribedGroup
+    from barnabas.protocol.messages.describe_share_group_offsets_request import DescribeShareGroupOffsetsRequestGroup
+    from barnabas.protocol.messages.describe_share_group_offsets_response import DescribeShareGroupOffsetsResponseGroup
     from barnabas.protocol.messages.heartbeat_request import HeartbeatRequest
     from barnabas.protocol.messages.join_group_request import JoinGroupRequest
     from barnabas.protocol.messages.leave_group_request import MemberIdentity
@@ -63,6 +72,9 @@ if TYPE_CHECKING:
     from barnabas.protocol.messages.offset_delete_response import OffsetDeleteResponse
     from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup
     from barnabas.protocol.messages.offset_fetch_response import OffsetFetchResponseGroup
+    from barnabas.protocol.messages.share_group_describe_response import DescribedGroup as DescribedShareGroup
+    from barnabas.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+    from barnabas.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
     from barnabas.protocol.messages.sync_group_request import SyncGroupRequest
     from barnabas.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
     from barnabas.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
@@ -101,6 +113,7 @@ class GroupCoordinator:
         "_random",
         "_rebalance",
         "_settings",
+        "_shares",
         "_store",
         "_syncs",
         "_timers",
@@ -129,6 +142,8 @@ class GroupCoordinator:
         self._image = image
         self._random = random
         self._consumer_membership: ConsumerMembership | None = None
+        #: Share groups, where the broker has what they need (`serve_share_groups`).
+        self._shares: ShareGroups | None = None
         self._classic_members: ClassicMembers | None = None
         self._offset_manager = OffsetManager(
             self._settings, self._store, self._offsets, self._rebalance.sessions, image
@@ -230,6 +245,8 @@ class GroupCoordinator:
                     self._rebalance.unload(group)
                 elif isinstance(group, ConsumerGroup):
                     self._consumers().unload(group)
+                elif self._shares is not None:
+                    self._shares.unload(group)
             except Exception as problem:  # noqa: BLE001 - the others are to be unloaded all the same
                 self._loader.on_fault("unloading a group", problem)
             self._store.remove(group_id)
@@ -259,6 +276,8 @@ class GroupCoordinator:
     def _loaded(self, group: Group, at: Instant) -> None:
         if isinstance(group, ConsumerGroup):
             self._consumers().loaded(group, at)
+        elif self._shares is not None:
+            self._shares.loaded(group, at)
         if not isinstance(group, ClassicGroup):
             return
         for member in group.members.values():
@@ -416,6 +435,60 @@ class GroupCoordinator:
 
         return describe(group, self._settings, self._image)
 
+    # --- share groups
+
+    def serve_share_groups(self, persister: Callable[[], Persister], end_offset: EndOffset) -> None:
+        """Serve share groups, whose states `persister` keeps; `end_offset` tells where partitions end for readers."""
+        from barnabas.broker.groups.share.share_groups import ShareGroups
+
+        self._shares = ShareGroups(self._settings, self._store, self._timers, self._image, persister, end_offset)
+
+    def _share_groups(self, group_id: str) -> ShareGroups:
+        self._check(group_id)
+        if self._shares is None:
+            raise errors.UnsupportedVersionError("Share groups are not served in a cluster of several brokers yet.")
+        return self._shares
+
+    def share_group_heartbeat(
+        self, context: RequestContext, request: ShareGroupHeartbeatRequest
+    ) -> ShareGroupHeartbeatResponse:
+        """Join, live in or leave a share group (KIP-932). Raises KafkaError."""
+        from barnabas.broker.groups.share.heartbeat import check_heartbeat
+
+        check_heartbeat(request)
+        return self._share_groups(request.group_id).membership.heartbeat(context, request, context.instant)
+
+    def describe_share_group(self, group_id: str) -> DescribedShareGroup:
+        """One share group, as ShareGroupDescribe shows it. Raises KafkaError."""
+        return self._share_groups(group_id).describe(group_id)
+
+    def describe_share_group_offsets(
+        self,
+        request: DescribeShareGroupOffsetsRequestGroup,
+        at: Instant,
+        tell: Callable[[DescribeShareGroupOffsetsResponseGroup], None],
+    ) -> None:
+        """Tell how far a share group is. Raises KafkaError."""
+        self._share_groups(request.group_id).offsets.describe(request, at, tell)
+
+    def alter_share_group_offsets(
+        self,
+        request: AlterShareGroupOffsetsRequest,
+        at: Instant,
+        tell: Callable[[AlterShareGroupOffsetsResponse], None],
+    ) -> None:
+        """Have share-partitions begin at other offsets. Raises KafkaError."""
+        self._share_groups(request.group_id).offsets.alter(request, at, tell)
+
+    def delete_share_group_offsets(
+        self,
+        request: DeleteShareGroupOffsetsRequest,
+        at: Instant,
+        tell: Callable[[DeleteShareGroupOffsetsResponse], None],
+    ) -> None:
+        """Have share-partitions forgotten. Raises KafkaError."""
+        self._share_groups(request.group_id).offsets.delete(request, at, tell)
+
     # --- offsets
 
     def commit_offsets(self, context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
@@ -499,4 +572,6 @@ class GroupCoordinator:
     def delete_group(self, group_id: str, at: Instant) -> None:
         """Delete a group and its offsets. Raises KafkaError."""
         self._check(group_id, may_be_empty=True)
+        if self._shares is not None:
+            self._shares.before_deletion(group_id, at)
         self._admin.delete(group_id, at)

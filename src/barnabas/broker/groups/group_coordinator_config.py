@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.errors import ConfigError
@@ -26,22 +26,18 @@ _MIGRATION = {
 #: The server-side assignors there are, as group.consumer.assignors may list them.
 ASSIGNORS = ("uniform", "range")
 _PREFIX = "group.consumer."
-#: Settings with bounds of their own: `group.consumer.min.NAME` and `group.consumer.max.NAME`.
+#: Settings with bounds of their own, such as `group.consumer.min.NAME` and `group.consumer.max.NAME`.
 _BOUNDED = ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms")
+_SHARE_PREFIX = "group.share."
+_BOUNDED_OF_SHARES = (*_BOUNDED, "delivery.count.limit", "partition.max.record.locks", "record.lock.duration.ms")
 
 
 def check_group_settings(config: Config) -> None:
     """Raise ConfigError for settings of consumer groups that do not go together, as Apache Kafka does at its start."""
-    for name in _BOUNDED:
-        value = config.get_int(_PREFIX + name)
-        low, high = config.get_int(f"{_PREFIX}min.{name}"), config.get_int(f"{_PREFIX}max.{name}")
-        if not low <= value <= high:
-            raise ConfigError(
-                f"{_PREFIX}{name}={value} must lie between {_PREFIX}min.{name}={low} and {_PREFIX}max.{name}={high}"
-            )
-    heartbeat, session = config.get_int(_PREFIX + _BOUNDED[0]), config.get_int(_PREFIX + _BOUNDED[1])
-    if heartbeat >= session:
-        raise ConfigError(f"{_PREFIX}{_BOUNDED[0]}={heartbeat} must be less than {_PREFIX}{_BOUNDED[1]}={session}")
+    _check_bounds(config, _PREFIX, _BOUNDED)
+    _check_bounds(config, _SHARE_PREFIX, _BOUNDED_OF_SHARES)
+    if config.get_int("group.share.max.share.sessions") < config.get_int("group.share.max.size"):
+        raise ConfigError("group.share.max.share.sessions must not be less than group.share.max.size")
     names = assignor_names(config)
     unknown = [name for name in names if name not in ASSIGNORS]
     if unknown or not names:
@@ -52,6 +48,19 @@ def check_group_settings(config: Config) -> None:
     protocols = config.get_list("group.coordinator.rebalance.protocols")
     if "classic" not in protocols:
         raise ConfigError("group.coordinator.rebalance.protocols must list classic, which cannot be switched off")
+
+
+def _check_bounds(config: Config, prefix: str, names: Sequence[str]) -> None:
+    for name in names:
+        value = config.get_int(prefix + name)
+        low, high = config.get_int(f"{prefix}min.{name}"), config.get_int(f"{prefix}max.{name}")
+        if not low <= value <= high:
+            raise ConfigError(
+                f"{prefix}{name}={value} must lie between {prefix}min.{name}={low} and {prefix}max.{name}={high}"
+            )
+    heartbeat, session = config.get_int(prefix + names[0]), config.get_int(prefix + names[1])
+    if heartbeat >= session:
+        raise ConfigError(f"{prefix}{names[0]}={heartbeat} must be less than {prefix}{names[1]}={session}")
 
 
 def assignor_names(config: Config) -> list[str]:
@@ -81,6 +90,7 @@ class GroupSettings:
         "offsets_retention_check_interval_ms",
         "offsets_retention_ms",
         "rebalance_protocols",
+        "share_max_size",
         "upgrade_enabled",
     )
 
@@ -98,6 +108,7 @@ class GroupSettings:
             str(name).strip() for name in config.get_list("group.coordinator.rebalance.protocols")
         )
         self.consumer_max_size = config.get_int("group.consumer.max.size")
+        self.share_max_size = config.get_int("group.share.max.size")
         #: The first one is the default.
         self.consumer_assignors = assignor_names(config)
         policy = config.get_str("group.consumer.migration.policy").lower()
@@ -114,6 +125,18 @@ class GroupSettings:
     def consumer_assignment_interval_ms(self, group_id: str) -> int:
         """How long at least a target assignment stays as it is."""
         return self._of_group(group_id, "consumer.assignment.interval.ms")
+
+    def share_session_timeout_ms(self, group_id: str) -> int:
+        """How long a member of a share group may be silent."""
+        return self._of_group(group_id, "share.session.timeout.ms")
+
+    def share_heartbeat_interval_ms(self, group_id: str) -> int:
+        """How often it shall be heard of."""
+        return self._of_group(group_id, "share.heartbeat.interval.ms")
+
+    def share_assignment_interval_ms(self, group_id: str) -> int:
+        """How long at least a target assignment of a share group stays as it is."""
+        return self._of_group(group_id, "share.assignment.interval.ms")
 
     def _of_group(self, group_id: str, name: str) -> int:
         # Read each time: both the group's settings and the broker's may change while groups live.

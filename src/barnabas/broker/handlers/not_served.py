@@ -6,7 +6,6 @@ _CLUSTER = "the controllers of a cluster answer it, to whom a member of one forw
 _CONTROLLER = "spoken among brokers and controllers only; here one process is both"
 _RAFT = "part of the controllers' quorum, which one broker does not need"
 _OLD = "removed in Kafka 4.0"
-_SHARE = "share groups are not built yet"
 _STREAMS = "streams groups are not built yet"
 
 #: API key → the reason.
@@ -28,16 +27,9 @@ NOT_SERVED: dict[int, str] = {
     67: _CONTROLLER,
     70: _CONTROLLER,
     73: _CONTROLLER,
-    76: _SHARE,
-    77: _SHARE,
-    78: _SHARE,
-    79: _SHARE,
     80: _RAFT,
     81: _RAFT,
     82: _RAFT,
     88: _STREAMS,
     89: _STREAMS,
-    90: _SHARE,
-    91: _SHARE,
-    92: _SHARE,
 }

@@ -63,11 +63,18 @@ SERVED: dict[int, tuple[str, int, int]] = {
     72: ("push_telemetry", 0, 0),
     74: ("list_config_resources", 0, 1),
     75: ("describe_topic_partitions", 0, 0),
+    76: ("share_group_heartbeat", 1, 1),
+    77: ("share_group_describe", 1, 1),
+    78: ("share_fetch", 1, 2),
+    79: ("share_acknowledge", 1, 2),
     83: ("initialize_share_group_state", 0, 0),
     84: ("read_share_group_state", 0, 0),
     85: ("write_share_group_state", 0, 1),
     86: ("delete_share_group_state", 0, 0),
     87: ("read_share_group_state_summary", 0, 1),
+    90: ("describe_share_group_offsets", 0, 1),
+    91: ("alter_share_group_offsets", 0, 0),
+    92: ("delete_share_group_offsets", 0, 0),
 }
 """API key → (module in this package, lowest version, highest version)."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from barnabas import errors
 from barnabas.broker.purgatory import DelayedOperation
-from barnabas.broker.security import config_rules, group_rules, topic_rules, transaction_rules
+from barnabas.broker.security import config_rules, group_rules, share_rules, topic_rules, transaction_rules
 from barnabas.broker.security.authorizable_request import CLUSTER_DENIED, Asked, Verdict
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.kinds import AclOperation as Op
@@ -133,6 +133,13 @@ RULES: dict[int, Rule] = {
     ApiKey.LIST_TRANSACTIONS: transaction_rules.list_transactions,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: group_rules.consumer_group_heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: group_rules.consumer_group_describe,
+    ApiKey.SHARE_GROUP_HEARTBEAT: group_rules.consumer_group_heartbeat,
+    ApiKey.SHARE_GROUP_DESCRIBE: share_rules.share_group_describe,
+    ApiKey.SHARE_FETCH: share_rules.one_of_group,
+    ApiKey.SHARE_ACKNOWLEDGE: share_rules.one_of_group,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: share_rules.describe_offsets,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: share_rules.alter_offsets,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: share_rules.delete_offsets,
     # What who leads share-partitions asks of the share coordinator.
     ApiKey.INITIALIZE_SHARE_GROUP_STATE: cluster(Op.CLUSTER_ACTION),
     ApiKey.READ_SHARE_GROUP_STATE: cluster(Op.CLUSTER_ACTION),

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final, NamedTuple
 
+from barnabas.config.durations import parse_duration
 from barnabas.errors import ConfigError
 
 EARLIEST_TIMESTAMP: Final = -2
 LATEST_TIMESTAMP: Final = -1
-
-_MILLISECONDS: Final = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000}
-_DURATION = re.compile(
-    r"P(?:(?P<days>[+-]?\d+)D)?"
-    r"(?P<time>T(?:(?P<hours>[+-]?\d+)H)?(?:(?P<minutes>[+-]?\d+)M)?(?:(?P<seconds>[+-]?\d+(?:[.,]\d{0,9})?)S)?)?",
-    re.IGNORECASE,
-)
 
 
 class AutoOffsetResetStrategy(NamedTuple):
@@ -49,15 +42,3 @@ class AutoOffsetResetStrategy(NamedTuple):
 EARLIEST: Final = AutoOffsetResetStrategy("earliest")
 LATEST: Final = AutoOffsetResetStrategy("latest")
 NONE: Final = AutoOffsetResetStrategy("none")
-
-
-def parse_duration(text: str) -> int:
-    """Milliseconds of an ISO-8601 duration such as `PT30M`, as Java's Duration reads it; negative ones are refused."""
-    match = _DURATION.fullmatch(text)
-    parts = {} if match is None else {unit: match[unit] for unit in _MILLISECONDS if match[unit]}
-    if match is None or not parts or (match["time"] or "").upper() == "T":
-        raise ConfigError(f"{text!r} is no ISO-8601 duration of the form PnDTnHnMn.nS, such as P3D or PT1H30M")
-    milliseconds = sum(float(value.replace(",", ".")) * _MILLISECONDS[unit] for unit, value in parts.items())
-    if milliseconds < 0:
-        raise ConfigError(f"The duration {text!r} is negative; it says how far back to go, so it must not be")
-    return int(milliseconds)

@@ -85,6 +85,13 @@ DOCUMENTED: dict[int, set[tuple[int, int]]] = {
     72: _NOTHING,
     74: _DESCRIBE_CONFIGS,
     75: _DESCRIBE_TOPIC,
+    76: _READ_GROUP,
+    77: {(Op.DESCRIBE, Res.GROUP)},
+    78: _READ_GROUP | {(Op.READ, Res.TOPIC)},
+    79: _READ_GROUP | {(Op.READ, Res.TOPIC)},
+    90: {(Op.DESCRIBE, Res.GROUP)} | _DESCRIBE_TOPIC,
+    91: _READ_GROUP | {(Op.READ, Res.TOPIC)},
+    92: {(Op.DELETE, Res.GROUP), (Op.READ, Res.TOPIC)},
     **{key: {(Op.CLUSTER_ACTION, Res.CLUSTER)} for key in range(83, 88)},
 }
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 #: Records loaded in one tick: a few milliseconds. Partitions looked after in one tick.
 _RECORDS_PER_TICK, _PARTITIONS_PER_TICK = 2000, 1
+#: Any client can have states made for groups that it invents. So many take some hundred megabytes.
+MAX_SHARE_PARTITIONS = 500_000
 #: How often records are deleted that are not needed, and share-partitions without writes get a snapshot.
 _INTERVAL_MS = 5 * 60 * 1000
 _NO_SUMMARY = StateSummary(0, 0, UNINITIALIZED_START_OFFSET, UNINITIALIZED_COUNT)
@@ -185,6 +187,11 @@ class ShareCoordinator:
         if before is not None and ANY_EPOCH != state_epoch < before.state_epoch:
             raise _fenced_state(before, state_epoch)
         self._check_topic(key)
+        if before is None and len(self._store.states) >= MAX_SHARE_PARTITIONS:
+            raise errors.PolicyViolationError(
+                f"The broker keeps the states of {MAX_SHARE_PARTITIONS} share-partitions and takes no more "
+                "until groups are deleted."
+            )
         state = initialized(before, state_epoch, start_offset, at.now_ms)
         self._commit(key, records.snapshot_record(key, state), state, at)
 

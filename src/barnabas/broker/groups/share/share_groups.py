@@ -1,0 +1,75 @@
+"""All that the group coordinator has share groups do: one object, made when it is told how their states are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.groups.share.description import describe
+from barnabas.broker.groups.share.heartbeat import ShareMembership
+from barnabas.broker.groups.share.offsets import EndOffset, ShareOffsets
+from barnabas.broker.groups.share.state_partitions import ShareStates
+from barnabas.broker.groups.share_group import ShareGroup
+
+if TYPE_CHECKING:
+    from barnabas.broker.coordinator.timers import TimerQueue
+    from barnabas.broker.groups.group import Group
+    from barnabas.broker.groups.group_coordinator_config import GroupSettings
+    from barnabas.broker.groups.group_store import GroupStore
+    from barnabas.broker.groups.topic_image import TopicImage
+    from barnabas.broker.instant import Instant
+    from barnabas.broker.share.persister import Persister
+    from barnabas.protocol.messages.share_group_describe_response import DescribedGroup
+
+
+class ShareGroups:
+    """Members, offsets and descriptions of share groups."""
+
+    __slots__ = ("_image", "_states", "_store", "membership", "offsets")
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        store: GroupStore,
+        timers: TimerQueue,
+        image: TopicImage,
+        persister: Callable[[], Persister],
+        end_offset: EndOffset,
+    ) -> None:
+        self._store = store
+        self._image = image
+        self._states = ShareStates(store, image, persister)
+        self.membership = ShareMembership(settings, store, timers, image, self._states)
+        self.offsets = ShareOffsets(store, image, persister, self._states, end_offset)
+
+    def describe(self, group_id: str) -> DescribedGroup:
+        """Return a group as ShareGroupDescribe shows it. Raises GroupIdNotFoundError."""
+        group = self._store.group(group_id)
+        if not isinstance(group, ShareGroup):
+            raise errors.GroupIdNotFoundError(f"Group {group_id} is not a share group.")
+        return describe(group, self._image)
+
+    def loaded(self, group: Group, at: Instant) -> None:
+        """Take up a group that comes from the log."""
+        if isinstance(group, ShareGroup):
+            self.membership.loaded(group, at)
+
+    def unload(self, group: Group) -> None:
+        """Let go of a group that another broker coordinates."""
+        if isinstance(group, ShareGroup):
+            self.membership.unload(group)
+
+    def before_deletion(self, group_id: str, at: Instant) -> None:
+        """Have the states of a group without members forgotten. Raises KafkaError; then it is not to be deleted yet."""
+        group = self._store.groups.get(group_id)
+        if not isinstance(group, ShareGroup) or not group.is_empty:
+            return
+        topic_ids = list(dict.fromkeys(topic_id for topics in group.states for topic_id in topics))
+        told: list[errors.KafkaError | None] = []
+        if topic_ids:
+            self._states.delete(group, topic_ids, at, told.append)
+            if not told:
+                raise errors.CoordinatorNotAvailableError(f"The states of group {group_id} are being deleted.")
+            if told[0] is not None:
+                raise told[0]

@@ -1,0 +1,179 @@
+"""A ShareFetch that acquires records, now or as soon as there are any (DelayedShareFetch)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas import errors
+from barnabas.broker.cold_fetch import READS
+from barnabas.broker.log.cold_range import cold_ranges
+from barnabas.broker.purgatory import DelayedOperation
+from barnabas.broker.share.share_partition import AcquiredRecords, Acquirer, FetchedBatch
+from barnabas.protocol.kinds import IsolationLevel
+from barnabas.records.batch_header import BatchHeader, scan_batches
+
+if TYPE_CHECKING:
+    from barnabas.broker.log.cold_range import ColdRange
+    from barnabas.broker.log.fetch_data_info import FetchDataInfo
+    from barnabas.broker.replica_manager import ReplicaManager
+    from barnabas.broker.share.share_partition import SharePartition
+    from barnabas.broker.share.share_partition_manager import LedSharePartition, SharePartitionManager
+    from barnabas.protocol.message import Message
+
+#: More is not read of one partition at once, but for one batch: most of it would not be acquired.
+_MOST_BYTES = 1 << 20
+
+
+class ShareFetchLimits(NamedTuple):
+    """How much a ShareFetch wants: at least `min_bytes` in all, at most `max_bytes`."""
+
+    acquirer: Acquirer
+    min_bytes: int
+    max_bytes: int
+    isolation: IsolationLevel
+
+
+class SharedRecords(NamedTuple):
+    """What was found in one share-partition: whole batches, and which records of them are acquired; or an error."""
+
+    led: LedSharePartition
+    records: bytes = b""
+    acquired: Sequence[AcquiredRecords] = ()
+    problem: errors.KafkaError | None = None
+
+
+class _Read(NamedTuple):
+    led: LedSharePartition
+    state: SharePartition
+    offset: int
+    found: FetchDataInfo
+
+
+class DelayedShareFetch(DelayedOperation):
+    """Acquires once enough can be had, and answers with `finish`; at its deadline it takes what there is.
+
+    `attempt` is to be called first: it may answer at once.
+    """
+
+    __slots__ = ("_cold_reads", "_finish", "_led", "_limits", "_manager", "_replicas")
+
+    def __init__(
+        self,
+        manager: SharePartitionManager,
+        replicas: ReplicaManager,
+        led: Sequence[LedSharePartition],
+        limits: ShareFetchLimits,
+        deadline: float,
+        finish: Callable[[list[SharedRecords]], Message],
+    ) -> None:
+        keys = [key for one in led for key in (one, one.replica)]
+        super().__init__(deadline, (*dict.fromkeys(keys),))
+        self._manager = manager
+        self._replicas = replicas
+        self._led = led
+        self._limits = limits
+        self._finish = finish
+        #: How often something was read beside the loop.
+        self._cold_reads = 0
+
+    def try_complete(self, now: float) -> Message | None:
+        """See `DelayedOperation`."""
+        return self.attempt(now, is_last=False)
+
+    def on_expiration(self, now: float) -> Message:
+        """See `DelayedOperation`."""
+        message = self.attempt(now, is_last=True)
+        assert message is not None, "the last attempt takes what there is"
+        return message
+
+    def attempt(self, now: float, *, is_last: bool) -> Message | None:
+        """Acquire what there is, if it is enough or this is the last attempt; None where it goes on waiting."""
+        failed = [SharedRecords(led, problem=led.problem) for led in self._led if led.problem is not None]
+        reads: list[_Read] = []
+        cold: list[ColdRange] = []
+        ready = [led for led in self._led if self._can_acquire(led)]
+        share = min(self._limits.max_bytes // max(len(ready), 1), _MOST_BYTES)
+        for led in ready:
+            state = led.state
+            assert state is not None, "it was asked"
+            try:
+                self._follow_log(led, state)
+                offset = state.next_fetch_offset()
+                if not is_last and self._cold_reads < READS:
+                    cold += cold_ranges(led.replica.log, offset, share)
+                if not cold:
+                    found = led.replica.log.read(offset, share, isolation=self._limits.isolation)
+                    reads.append(_Read(led, state, offset, found))
+            except errors.KafkaError as problem:
+                failed.append(SharedRecords(led, problem=problem))
+        if cold:
+            self._cold_reads += 1
+            self._replicas.bring_in(cold, lambda: self._replicas.wake(ready[0]))
+            return None
+        size = sum(len(read.found.records) for read in reads)
+        if not is_last and not failed and (not size or size < self._limits.min_bytes):
+            return None
+        acquired = self._acquire(reads, now)
+        if not is_last and not failed and not acquired:
+            return None
+        return self._finish(failed + acquired)
+
+    def _can_acquire(self, led: LedSharePartition) -> bool:
+        if not led.is_led and led.problem is None:
+            led.problem = errors.NotLeaderOrFollowerError("Another broker leads the partition, or will.")
+        if led.problem is not None or led.state is None:
+            return False
+        return led.state.can_acquire(self._manager.settings.limits(led.key.group_id))
+
+    def _follow_log(self, led: LedSharePartition, state: SharePartition) -> None:
+        """Forget the records that the log has no more."""
+        log = led.replica.log
+        if state.records.start < log.log_start_offset:
+            state.log_starts_at(log.log_start_offset)
+        if state.records.end > log.log_end_offset:
+            state.log_ends_at(log.log_end_offset)
+
+    def _acquire(self, reads: Sequence[_Read], now: float) -> list[SharedRecords]:
+        acquirer, found = self._limits.acquirer, []
+        left = acquirer.max_records
+        for read in reads:
+            records = read.found.records
+            if not len(records) or left <= 0:
+                continue
+            assert isinstance(records, bytes), "a region comes only to who wants to send it"
+            headers = scan_batches(records)
+            aborted = _aborted(headers, read.found)
+            fetched = [FetchedBatch(one.base_offset, one.last_offset, one.position in aborted) for one in headers]
+            limits = self._manager.settings.limits(read.led.key.group_id)
+            acquired = read.state.acquire(acquirer._replace(max_records=left), read.offset, fetched, limits, now)
+            self._manager.acquired(read.led)
+            if acquired:
+                left -= sum(one.last - one.first + 1 for one in acquired)
+                found.append(SharedRecords(read.led, _slice(records, headers, acquired), acquired))
+        return found
+
+
+def _aborted(headers: Sequence[BatchHeader], found: FetchDataInfo) -> set[int]:
+    """Return the positions of the batches that belong to aborted transactions."""
+    if not found.aborted_transactions:
+        return set()
+    waiting = sorted(found.aborted_transactions, key=lambda one: one.first_offset, reverse=True)
+    producers: set[int] = set()
+    positions = set()
+    for header in headers:
+        while waiting and waiting[-1].first_offset <= header.last_offset:
+            producers.add(waiting.pop().producer_id)
+        if header.is_control:
+            # Of a producer whose transaction is aborted the next marker is the one that aborts it.
+            producers.discard(header.producer_id)
+        elif header.is_transactional and header.producer_id in producers:
+            positions.add(header.position)
+    return positions
+
+
+def _slice(records: bytes, headers: Sequence[BatchHeader], acquired: Sequence[AcquiredRecords]) -> bytes:
+    """Return the batches from the first acquired record to the last."""
+    needed = [one for one in headers if one.last_offset >= acquired[0].first and one.base_offset <= acquired[-1].last]
+    begin, end = needed[0].position, needed[-1].position + needed[-1].size_in_bytes
+    return records if end - begin == len(records) else records[begin:end]

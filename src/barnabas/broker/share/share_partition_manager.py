@@ -1,0 +1,240 @@
+"""The share-partitions that this broker leads, and the sessions of their members (SharePartitionManager)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.coordinator.timers import TimerQueue
+from barnabas.broker.share.persister import (
+    UNINITIALIZED_START_OFFSET,
+    SharePartitionKey,
+    SharePartitionState,
+)
+from barnabas.broker.share.share_partition import Acknowledgement, SharePartition
+from barnabas.broker.share.share_session import ShareSession, ShareSessionCache
+from barnabas.config.durations import parse_duration
+
+if TYPE_CHECKING:
+    from barnabas.broker.instant import Instant
+    from barnabas.broker.partition import Partition
+    from barnabas.broker.replica_manager import ReplicaManager
+    from barnabas.broker.share.in_flight_records import Transition
+    from barnabas.broker.share.persister import Persister, Tell
+    from barnabas.broker.share.share_group_config import ShareGroupSettings
+
+#: What the share coordinator says where another broker leads, or the group has begun anew.
+_FENCED = (
+    errors.FencedLeaderEpochError,
+    errors.FencedStateEpochError,
+    errors.UnknownTopicOrPartitionError,
+    errors.GroupIdNotFoundError,
+    errors.InvalidRequestError,
+)
+
+
+class LedSharePartition:
+    """A share-partition whose topic partition is led here. Without a `state` it is being loaded, or has a `problem`.
+
+    Fetches that wait for it are parked under it.
+    """
+
+    __slots__ = ("key", "leader_epoch", "problem", "replica", "state")
+
+    def __init__(self, key: SharePartitionKey, replica: Partition) -> None:
+        self.key = key
+        self.replica = replica
+        self.leader_epoch = replica.leader_epoch
+        self.state: SharePartition | None = None
+        self.problem: errors.KafkaError | None = None
+
+    @property
+    def is_led(self) -> bool:
+        """Whether the topic partition is led as it was when this began."""
+        replica = self.replica
+        return not replica.deleted and replica.is_leader and replica.leader_epoch == self.leader_epoch
+
+
+class SharePartitionManager:
+    """Loads share-partitions when they are first fetched from, keeps their states, and ends locks in time."""
+
+    __slots__ = ("_led", "_persister", "_replicas", "_timers", "sessions", "settings")
+
+    def __init__(self, replicas: ReplicaManager, persister: Persister, settings: ShareGroupSettings) -> None:
+        self._replicas = replicas
+        self._persister = persister
+        self.settings = settings
+        self.sessions = ShareSessionCache(lambda: settings.max_sessions)
+        self._led: dict[SharePartitionKey, LedSharePartition] = {}
+        self._timers = TimerQueue()
+
+    # --- a service of the dispatcher
+
+    def next_deadline(self) -> float:
+        """When a lock ends, in monotonic seconds."""
+        return self._timers.next_deadline()
+
+    def tick(self, at: Instant) -> None:
+        """Free the records whose locks have ended."""
+        while (due := self._timers.pop_due(at.now)) is not None:
+            due[1](at)
+
+    def close(self) -> None:
+        """End nothing more: the broker stops."""
+        self._timers.clear()
+
+    # --- loading
+
+    def led(self, key: SharePartitionKey, at: Instant) -> LedSharePartition:
+        """Return a share-partition, which may have to be loaded first. Raises KafkaError where it is not led here."""
+        found = self._led.get(key)
+        if found is not None and found.is_led:
+            return found
+        if found is not None:
+            self._drop(found)
+        replica = self._replicas.partition_by_id(key.topic_id, key.partition)
+        replica.check_leader()
+        found = self._led[key] = LedSharePartition(key, replica)
+        self._persister.read(key, found.leader_epoch, at, partial(self._loaded, found, at))
+        return found
+
+    def _loaded(self, led: LedSharePartition, at: Instant, answer: SharePartitionState | errors.KafkaError) -> None:
+        try:
+            if isinstance(answer, errors.KafkaError):
+                raise _told(answer)
+            start = answer.start_offset
+            if start == UNINITIALIZED_START_OFFSET:
+                start = self._first_offset(led, at)
+            led.state = SharePartition(answer, start, led.leader_epoch)
+        except errors.KafkaError as problem:
+            led.problem = problem
+            self._drop(led)
+        self._replicas.wake(led)
+
+    def _first_offset(self, led: LedSharePartition, at: Instant) -> int:
+        log, strategy = led.replica.log, self.settings.auto_offset_reset(led.key.group_id)
+        name, _, duration = strategy.partition(":")
+        if name == "earliest":
+            return log.log_start_offset
+        if name == "by_duration":
+            found = log.offset_for_timestamp(at.now_ms - parse_duration(duration))
+            if found is not None:
+                return found.offset
+        return log.latest_offset().offset
+
+    def _drop(self, led: LedSharePartition) -> None:
+        if self._led.get(led.key) is led:
+            del self._led[led.key]
+            self._timers.cancel(led.key)
+        self._replicas.wake(led)
+
+    def forget_group(self, group_id: str) -> None:
+        """Drop what is known of a group's share-partitions: their states have begun anew, or no member reads them."""
+        for led in [led for key, led in self._led.items() if key.group_id == group_id]:
+            self._drop(led)
+
+    # --- acquired records
+
+    def acquired(self, led: LedSharePartition) -> None:
+        """Have the locks of records end in time."""
+        if led.state is not None and self._led.get(led.key) is led:
+            self._timers.schedule(led.key, led.state.next_deadline(), partial(self._expire, led))
+
+    def _expire(self, led: LedSharePartition, at: Instant) -> None:
+        state = led.state
+        if state is None:
+            return
+        update = state.expire_locks(self.settings.limits(led.key.group_id), at.now)
+        if update is not None:
+            self._persister.write(led.key, update, at, partial(self._freed, led))
+            self._replicas.wake(led)
+        self.acquired(led)
+
+    def _freed(self, led: LedSharePartition, problem: errors.KafkaError | None) -> None:
+        if isinstance(problem, _FENCED):
+            self._drop(led)
+
+    def acknowledge(
+        self,
+        key: SharePartitionKey,
+        member_id: str,
+        acknowledgements: Sequence[Acknowledgement],
+        at: Instant,
+        tell: Tell,
+    ) -> None:
+        """Take what a member says of records; `tell` gets None when that is stored."""
+        led = self._led.get(key)
+        if led is None or led.state is None:
+            tell(errors.UnknownTopicOrPartitionError("No records of this share-partition are acquired here."))
+            return
+        if not led.is_led:
+            self._drop(led)
+            tell(errors.NotLeaderOrFollowerError("Another broker leads the partition, or will."))
+            return
+        limits = self.settings.limits(key.group_id)
+        try:
+            transition = led.state.acknowledge(member_id, acknowledgements, limits, at.now)
+        except errors.KafkaError as problem:
+            tell(problem)
+            return
+        self.acquired(led)
+        if transition is None:
+            tell(None)
+        else:
+            self._persist(led, led.state, transition, at, tell)
+
+    def _persist(
+        self, led: LedSharePartition, state: SharePartition, transition: Transition, at: Instant, tell: Tell
+    ) -> None:
+        def stored(problem: errors.KafkaError | None) -> None:
+            limits = self.settings.limits(led.key.group_id)
+            state.complete(transition, limits, at.now, is_stored=problem is None)
+            self._freed(led, problem)
+            self.acquired(led)
+            self._replicas.wake(led)
+            tell(None if problem is None else _told(problem))
+
+        self._persister.write(led.key, state.update_of(transition), at, stored)
+
+    # --- sessions
+
+    def end_session(self, session: ShareSession, at: Instant) -> None:
+        """Forget a session, and free what its member has acquired."""
+        self.sessions.remove(session.group_id, session.member_id)
+        limits = self.settings.limits(session.group_id)
+        for topic_id, number in session.partitions:
+            led = self._led.get(SharePartitionKey(session.group_id, topic_id, number))
+            if led is None or led.state is None:
+                continue
+            transition = led.state.release(session.member_id, limits)
+            if transition is not None:
+                self._persist(led, led.state, transition, at, _ignore)
+
+    def connection_lost(self, connection_id: int, at: Instant) -> None:
+        """End the sessions that a connection has begun."""
+        for session in self.sessions.of_connection(connection_id):
+            self.end_session(session, at)
+            if not self.sessions.has_group(session.group_id):
+                self.forget_group(session.group_id)
+
+    @property
+    def led_share_partitions(self) -> list[LedSharePartition]:
+        """What is loaded, for those who look on."""
+        return list(self._led.values())
+
+
+def _told(problem: errors.KafkaError) -> errors.KafkaError:
+    """Return what a member is told where its acknowledgement could not be stored, or a share-partition not loaded."""
+    if isinstance(problem, errors.FencedLeaderEpochError | errors.FencedStateEpochError):
+        return errors.NotLeaderOrFollowerError(str(problem))
+    if isinstance(problem, errors.NotCoordinatorError | errors.CoordinatorLoadInProgressError):
+        return errors.CoordinatorNotAvailableError(str(problem))
+    known = errors.CoordinatorNotAvailableError, errors.GroupIdNotFoundError, errors.UnknownTopicOrPartitionError
+    return problem if isinstance(problem, known) else errors.UnknownServerError(str(problem))
+
+
+def _ignore(problem: errors.KafkaError | None) -> None:
+    # What could not be freed is free when its lock ends.
+    return
