@@ -46,6 +46,15 @@ def raise_fault(what: str, problem: Exception) -> None:
     raise problem
 
 
+def insist(call: Callable[[], object]) -> None:
+    """Call, and once more if that raises, as nothing else would do it; for what may be done twice. Raises the first."""
+    try:
+        call()
+    except Exception:
+        call()
+        raise
+
+
 def run_all(calls: Iterable[Callable[[], object]]) -> None:
     """Call each, also if others raise; the first of these exceptions is raised when all were called."""
     first: Exception | None = None

@@ -258,6 +258,7 @@ class LogManager:
             self._add(log)
             self._offline.remove(name)
             self.on_opened(log)
+            self.unopened.note_opened(name)
             if not self.unopened and not self.unopened.failures:
                 self.on_all_opened()
         return read

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
+from barnabas.broker.faults import run_all
 from barnabas.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -23,7 +25,16 @@ class LogOpener:
     opens a log as far as so many bytes go, and returns how many it has read.
     """
 
-    __slots__ = ("_advance", "_has_read", "_is_preparing", "_prepare", "_unopened", "on_failed", "on_prepared")
+    __slots__ = (
+        "_advance",
+        "_budget",
+        "_has_read",
+        "_is_preparing",
+        "_prepare",
+        "_unopened",
+        "on_failed",
+        "on_prepared",
+    )
 
     def __init__(
         self,
@@ -37,21 +48,23 @@ class LogOpener:
         self._advance = advance
         self._has_read = has_read
         self._is_preparing = False
+        self._budget = 0
         self.on_failed: Callable[[TopicPartition, Exception], None] = lambda _name, _error: None
         self.on_prepared: Callable[[], None] = lambda: None
         """Called when `step` can open logs for which it had to wait."""
 
     def step(self) -> bool:
         """Open some logs; whether there are more that need not wait for the disk."""
-        budget = OPEN_BYTES
-        for name in self._unopened.next_ones(OPEN_LOGS):
-            while budget > 0 and self._can_open(name):
-                try:
-                    budget -= self._advance(name, budget)
-                except (OSError, KafkaError) as error:
-                    self.on_failed(name, error)
-        self._prepare_next()
+        self._budget = OPEN_BYTES
+        run_all((*(partial(self._open, name) for name in self._unopened.next_ones(OPEN_LOGS)), self._prepare_next))
         return any(self._can_open(name) for name in self._unopened.next_ones(OPEN_LOGS))
+
+    def _open(self, name: TopicPartition) -> None:
+        while self._budget > 0 and self._can_open(name):
+            try:
+                self._budget -= self._advance(name, self._budget)
+            except (OSError, KafkaError) as error:
+                self.on_failed(name, error)
 
     def _can_open(self, name: TopicPartition) -> bool:
         unopened = self._unopened
@@ -66,7 +79,11 @@ class LogOpener:
         ]
         if names and not self._is_preparing:
             self._is_preparing = True
-            self._prepare([(name, b"") for name in names], self._note_prepared)
+            try:
+                self._prepare([(name, b"") for name in names], self._note_prepared)
+            except Exception:
+                self._is_preparing = False
+                raise
 
     def _note_prepared(self) -> None:
         self._is_preparing = False

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.broker.faults import run_all
+from barnabas.broker.faults import insist, run_all
 from barnabas.broker.log.checkpoint_files import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, write_partition_metadata
 from barnabas.broker.log.log_file_utils import (
     INDEX_FILE_SUFFIX,
@@ -95,18 +95,19 @@ class LogPreparation:
         Errors are left to who opens the log: it meets them again, and says what they are.
         """
         waiting = set()
+        to_tell = [done]
 
         def finish(name: TopicPartition) -> None:
             waiting.discard(name)
-            if not waiting and begun:
-                done()
+            if not waiting and begun and to_tell:
+                to_tell.pop()()
 
         begun = False
         for log in logs:
             if log.name in waiting or log.name in self._made:
                 continue
             waiting.add(log.name)
-            finished = _calling(finish, log.name)
+            finished = partial(insist, partial(finish, log.name))
             others = self._in_flight.get(log.name)
             if others is not None:
                 others.append(finished)
@@ -141,10 +142,6 @@ class LogPreparation:
             self.on_unwanted(log.name, log.directory)
         elif was_made:
             self._made[log.name] = log.topic_id
-
-
-def _calling(function: Callable[[TopicPartition], None], name: TopicPartition) -> Callable[[], None]:
-    return lambda: function(name)
 
 
 def _prepare(filesystem: FileSystem, log: LogToPrepare) -> bool:

@@ -7,9 +7,11 @@ logs it has and however a crash has left them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.broker.faults import insist
 from barnabas.broker.log.log_loader import LogCheckpoints, LogLoader
 from barnabas.errors import KafkaError
 
@@ -69,6 +71,8 @@ class UnopenedLogs:
         self._waiting: dict[TopicPartition, UnopenedLog] = {}
         self._in_progress: dict[TopicPartition, tuple[LogLoader, Steps[UnifiedLog]]] = {}
         self._storage = storage
+        #: Logs that are open, and not in use before `note_opened`.
+        self._opened: dict[TopicPartition, UnifiedLog] = {}
         #: What is done for logs beside the loop; they go on when it is done.
         self._beside: dict[TopicPartition, Work] = {}
         self.on_ready: Callable[[], None] = lambda: None
@@ -124,9 +128,12 @@ class UnopenedLogs:
     def advance(self, name: TopicPartition, budget: int, now_ms: int) -> tuple[UnifiedLog | None, int]:
         """Read up to about `budget` bytes of a log; gives it when it is open, and how many bytes were read.
 
+        It counts as not open before `note_opened`, and is given again.
         Less is read, perhaps nothing, where it has to wait for the disk (`is_waiting`). Raises `OSError` or
         `KafkaError`, and the log is then among the `failures`.
         """
+        if name in self._opened:
+            return self._opened[name], 0
         progress = self._progress
         progress.current = str(name)
         read = 0
@@ -141,9 +148,11 @@ class UnopenedLogs:
                 else:
                     self._do_beside(name, step)
         except StopIteration as done:
-            del self._in_progress[name], self._waiting[name]
-            progress.opened += 1
-            self.on_progress(progress)
+            if done.value is None:
+                # A fault of this program came between: the log is opened once more.
+                self._abandon(name)
+            else:
+                self._opened[name] = done.value
             return done.value, read
         except (OSError, KafkaError) as error:
             self.failures[name] = self._waiting[name], error
@@ -156,16 +165,22 @@ class UnopenedLogs:
             raise
         return None, read
 
+    def note_opened(self, name: TopicPartition) -> None:
+        """Take note that a log that `advance` has given is in use."""
+        self._abandon(name)
+        if self._waiting.pop(name, None) is not None:
+            self._progress.opened += 1
+            self.on_progress(self._progress)
+
     def _do_beside(self, name: TopicPartition, work: Work) -> None:
         self._beside[name] = work
+        self._storage.submit(work, partial(insist, partial(self._landed, name, work)))
 
-        def done() -> None:
-            # Of a log that was given up meanwhile nothing waits for it.
-            if self._beside.get(name) is work:
-                del self._beside[name]
-                self.on_ready()
-
-        self._storage.submit(work, done)
+    def _landed(self, name: TopicPartition, work: Work) -> None:
+        # Of a log that was given up meanwhile nothing waits for it.
+        if self._beside.get(name) is work:
+            del self._beside[name]
+            self.on_ready()
 
     def retry(self) -> None:
         """Line up again what a failure of the disk has kept from being opened."""
@@ -190,8 +205,9 @@ class UnopenedLogs:
 
     def _abandon(self, name: TopicPartition) -> None:
         self._beside.pop(name, None)
+        is_open = self._opened.pop(name, None) is not None
         in_progress = self._in_progress.pop(name, None)
-        if in_progress is not None:
+        if in_progress is not None and not is_open:
             loader, steps = in_progress
             steps.close()
             loader.abandon()
