@@ -36,6 +36,9 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     told: list[tuple[float, e.Event]] = [(0.0, e.BatchOpened(ATTACK, 1, ATTACK, 0))]
     with (directory / "b-attack.jsonl").open("w") as stream:
         recording.write(stream, recording.Recording(ATTACK, told))
+    told = [(float(at), e.PollEntered("c")) for at in range(9)]
+    with (directory / "c-found.jsonl").open("w") as stream:
+        recording.write(stream, recording.Recording("found", [*told[:6], (5.5, e.Violation(ATTACK)), *told[6:]]))
     return directory
 
 
@@ -104,6 +107,14 @@ def test_names_that_are_meant_to_run_stay_text(page: Page) -> None:
     page.get_by_role("heading", level=1).get_by_text(ATTACK).wait_for()
 
     assert ATTACK in page.inner_text(".picture")
+
+
+def test_a_film_opens_where_the_simulator_found_something(page: Page) -> None:
+    page.get_by_label("Recording").select_option("c-found.jsonl")
+    page.get_by_role("alert").get_by_text(ATTACK).wait_for()
+    page.locator("span.num", has_text="6 of 9").wait_for()
+    page.keyboard.press("Tab")
+    assert place(page) == 5
 
 
 def test_every_event_fact_lane_and_scene_has_its_text_in_both_languages() -> None:

@@ -7,16 +7,19 @@ import os
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from barnabas import AdminClient, Broker, NewTopic, Producer
+from barnabas import AdminClient, Broker, NewTopic, Producer, anatomy
 from barnabas.anatomy import events as e
 from barnabas.anatomy import recording
+from barnabas.anatomy.recorder import Recorder
 from barnabas.anatomy.scenes import SCENES
+from barnabas.testing.simulator.world import World
 from tests.contract.waiting import eventually
 from tests.support.running_console import RunningConsole
 
@@ -29,8 +32,8 @@ BATCH: list[tuple[float, e.Event]] = [
 ]
 
 
-#: A broker that is alone has no replicas to show.
-OF_ONE_BROKER = SCENES.keys() - {"cluster"}
+#: The stage has a broker that is alone, and no Spark.
+OF_ONE_BROKER = SCENES.keys() - {"cluster", "spark"}
 
 
 def recorded(path: Path, title: str = "a batch") -> Path:
@@ -188,3 +191,38 @@ def running_cluster(data: Path, environment: dict[str, str]) -> Iterator[str]:
     finally:
         process.terminate()
         process.communicate(timeout=60)
+
+
+def test_a_film_of_the_simulator_says_where_it_found_something(tmp_path: Path) -> None:
+    path = tmp_path / "seed.jsonl"
+    told: list[tuple[float, e.Event]] = [*BATCH, (2.5, e.Violation("two leaders")), (3.0, e.Violation("and more"))]
+    with path.open("w") as stream:
+        recording.write(stream, recording.Recording("a seed", told))
+    with RunningConsole(None, str(path), str(recorded(tmp_path / "b.jsonl"))) as console:
+        console.log_in()
+        assert console.get("/api/anatomy?recording=seed.jsonl")["violation"] == {"at": 2.5, "what": "two leaders"}
+        assert console.get("/api/anatomy?recording=b.jsonl")["violation"] is None
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_watching_a_seed_plays_it_and_shows_its_film() -> None:
+    command = [sys.executable, "-m", "barnabas.testing.simulator", "--seed", "3", "--watch"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            link = next(line for line in process.stdout if "/login?token=" in line).split()[2]
+            with urllib.request.build_opener(urllib.request.HTTPCookieProcessor()).open(link, timeout=60) as page:
+                assert b"<title>" in page.read()
+        finally:
+            process.terminate()
+
+
+def test_what_the_simulator_finds_is_told_as_an_event() -> None:
+    recorder = Recorder()
+    anatomy.start(recorder)
+    try:
+        World(1).violate("two leaders")
+    finally:
+        anatomy.stop()
+    assert [event for _, event in recorder.events()] == [e.Violation("two leaders")]

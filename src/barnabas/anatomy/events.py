@@ -336,6 +336,50 @@ class TransactionState(NamedTuple):
     partitions: int
 
 
+# --- Spark's source: a task's range, its thread and its Handover; `task` is a number of the process's own
+
+
+class RangeBegun(NamedTuple):
+    """A task begins to read offsets `start` to `end` of a partition."""
+
+    task: int
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+class HandoverMoved(NamedTuple):
+    """The hand-over between `KafkaConsumerThread` and `KafkaFetcher` came to a case.
+
+    `case` is produce_waits (the slot is full), produced, poll_waits (the slot is empty), taken, woken (the batch stays
+    in the producer's hand), failed (`error` says how) or closed.
+    """
+
+    task: int
+    case: str
+    error: str
+
+
+class RowsDecoded(NamedTuple):
+    """A task has decoded rows into an Arrow batch for Spark; its position in a partition is `position`."""
+
+    task: int
+    topic: str
+    partition: int
+    rows: int
+    position: int
+
+
+# --- violations: what a simulator found
+
+
+class Violation(NamedTuple):
+    """The simulator's oracles found something that must not be."""
+
+    what: str
+
+
 Event = (
     BatchOpened
     | BatchDrained
@@ -369,6 +413,10 @@ Event = (
     | ReplicaMoved
     | ControllerChanged
     | TransactionState
+    | RangeBegun
+    | HandoverMoved
+    | RowsDecoded
+    | Violation
 )
 
 #: Name → class of every event, in the order of this page.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Sequence
 from math import isfinite, nan
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from barnabas.anatomy import recording
+from barnabas.anatomy.events import Event, Violation
 from barnabas.anatomy.film import Film, subjects
 from barnabas.anatomy.picture import as_json
 from barnabas.anatomy.scenes import SCENES
@@ -65,6 +67,7 @@ class AnatomyRoutes:
                 "from": events[0][0] if events else 0.0,
                 "to": events[-1][0] if events else 0.0,
                 "subjects": found.subjects,
+                "violation": _first_violation(events),
             }
         )
 
@@ -126,6 +129,12 @@ class AnatomyRoutes:
                 self._films.popitem(last=False)
         self._films.move_to_end(key)
         return film
+
+
+def _first_violation(told: Sequence[tuple[float, Event]]) -> dict[str, float | str] | None:
+    """Return when a simulator found what must not be, and what; None where it found nothing."""
+    found = ((at, event.what) for at, event in told if isinstance(event, Violation))
+    return next(({"at": at, "what": what} for at, what in found), None)
 
 
 def _seconds(text: str) -> float:

@@ -6,6 +6,7 @@ import threading
 from types import TracebackType
 from typing import Generic, Protocol, TypeVar
 
+from barnabas import anatomy
 from barnabas.errors import IllegalArgumentError, KafkaError
 
 T = TypeVar("T")
@@ -58,14 +59,18 @@ class Handover(Generic[T]):
         if element is None:
             raise IllegalArgumentError("None cannot be handed over: it stands for an empty slot")
         with self._lock:
+            if self._next is not None and not self._is_producer_woken:
+                self._tell("produce_waits")
             while self._next is not None and not self._is_producer_woken:
                 self._lock.wait()
             self._is_producer_woken = False
             if self._next is not None:
+                self._tell("woken")
                 raise WokenError("woken while the slot of the hand-over was full")
             if self._error is not None:
                 raise ClosedError("the hand-over takes nothing any more: it is closed, or an error was reported")
             self._next = element
+            self._tell("produced")
             self._lock.notify_all()
 
     def poll_next(self) -> T:
@@ -74,11 +79,14 @@ class Handover(Generic[T]):
         Raises the error that was reported, or `ClosedError` after `close`; a batch that is still there goes first.
         """
         with self._lock:
+            if self._next is None and self._error is None:
+                self._tell("poll_waits")
             while self._next is None and self._error is None:
                 self._lock.wait()
             element = self._next
             if element is not None:
                 self._next = None
+                self._tell("taken")
                 self._lock.notify_all()
                 return element
             assert self._error is not None
@@ -95,6 +103,7 @@ class Handover(Generic[T]):
         with self._lock:
             if self._error is None:
                 self._error = error
+                self._tell("failed", f"{type(error).__name__}: {error}"[:200])
             self._next = None
             self._lock.notify_all()
 
@@ -105,5 +114,10 @@ class Handover(Generic[T]):
             self._is_producer_woken = False
             if self._error is None:
                 self._error = ClosedError("the hand-over is closed")
+                self._tell("closed")
             self._lock.notify_all()
             return untaken
+
+    def _tell(self, case: str, error: str = "") -> None:
+        if anatomy.active is not None:
+            anatomy.active.record(anatomy.events.HandoverMoved(anatomy.active.number_of(self), case, error))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from barnabas import anatomy
 from barnabas.records.arrow import ColumnBuilder
 from barnabas.spark.handover import ClosedError, Handover
 from barnabas.spark.kafka_consumer_thread import Fetched, KafkaConsumerThread
@@ -52,6 +53,8 @@ class KafkaFetcher:
         However it ends, by its own end, an error or the caller's closing, the thread is shut down. It is joined too:
         the consumer belongs to the caller again, and must not be in use any more.
         """
+        if anatomy.active is not None:
+            self._tell_ranges(anatomy.active)
         try:
             if self._is_before_the_ends(fetched_until(self._in_hand, self.positions)):
                 self._thread.start()
@@ -63,6 +66,8 @@ class KafkaFetcher:
             self._thread.shutdown()
             self._thread.join()
             self._rest = [*self._in_hand, *self._thread.undelivered]
+            if anatomy.active is not None:
+                anatomy.active.forget(self._handover)
 
     def fetched_ahead(self, partition: TopicPartition) -> list[FetchedData]:
         """Return what is at hand of a partition beyond its position."""
@@ -75,6 +80,15 @@ class KafkaFetcher:
 
     def _is_before_the_ends(self, positions: Mapping[TopicPartition, int]) -> bool:
         return any(positions[partition] < end for partition, end in self._ends.items())
+
+    def _tell_ranges(self, recorder: anatomy.Recorder) -> None:
+        task = recorder.number_of(self._handover)
+        for partition, end in self._ends.items():
+            recorder.record(anatomy.events.RangeBegun(task, *partition, self.positions[partition], end))
+
+    def _tell_position(self, recorder: anatomy.Recorder, partition: TopicPartition, before: int) -> None:
+        task, position = recorder.number_of(self._handover), self.positions[partition]
+        recorder.record(anatomy.events.RowsDecoded(task, *partition, position - before, position))
 
     def _poll_next(self) -> Fetched:
         try:
@@ -93,6 +107,8 @@ class KafkaFetcher:
             while (before := self.positions[partition]) < min(data.end_offset, end):
                 self.positions[partition] = data.append_to(builder, before, end)
                 is_stuck = self.positions[partition] == before
+                if anatomy.active is not None:
+                    self._tell_position(anatomy.active, partition, before)
                 if builder.row_count and (is_stuck or builder.is_full or builder.data_size >= LEAST_BATCH):
                     yield builder.finish()
                 elif is_stuck:

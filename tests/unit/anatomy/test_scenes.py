@@ -19,6 +19,7 @@ from barnabas.anatomy.scenes import SCENES
 from barnabas.errors import IllegalArgumentError
 from tests.support.core_controller import CoreController
 from tests.support.replicated_cluster import ReplicatedCluster
+from tests.unit.spark.test_kafka_fetcher import Consumer, encoded, fetcher_of
 
 
 def play(scene: str, subject: str, *told: Event) -> Picture:
@@ -163,9 +164,16 @@ def of_a_cluster() -> list[tuple[float, Event]]:
     try:
         CoreController()
         cluster.run()
+        handed_over()
     finally:
         anatomy.stop()
     return recorder.events()
+
+
+def handed_over() -> None:
+    """A task of Spark's source reads two batches of a partition."""
+    fetcher = fetcher_of(Consumer([encoded(0, 5)], [encoded(5, 5)]), 0, 10)
+    assert sum(batch.num_rows for batch in fetcher.run_fetch_loop()) == 10
 
 
 def test_stepping_back_shows_what_was_shown_on_the_way_there(run: recording.Recording) -> None:
@@ -197,6 +205,7 @@ def test_every_event_of_the_vocabulary_is_told_by_some_code_and_read_by_some_sce
         "BatchSplit",
         "SegmentsDeleted",
         "SegmentsReplaced",
+        "Violation",
     }
 
 
@@ -269,3 +278,52 @@ def test_in_the_history_of_a_seed_leaders_are_elected_and_their_logs_agree(run: 
     elected = {event.epoch for _, event in run.events if isinstance(event, e.ReplicaRole)}
     assert len(elected) > 2
     assert any(isinstance(event, e.IsrChanged) for _, event in run.events)
+
+
+def spark(*cases: str) -> Picture:
+    return play("spark", "1", e.RangeBegun(1, "t", 0, 10, 20), *(e.HandoverMoved(1, case, "") for case in cases))
+
+
+@pytest.mark.parametrize(
+    ("cases", "thread", "slot", "fetcher"),
+    [
+        (["poll_waits"], "polls", 0, "waits for a batch"),
+        (["poll_waits", "produced"], "polls", 1, "waits for a batch"),
+        (["produced", "taken"], "polls", 0, "decodes"),
+        (["produced", "produce_waits"], "waits for the slot", 1, "begins"),
+        (["produced", "produce_waits", "woken"], "holds its batch", 1, "begins"),
+        (["produced", "taken", "closed"], "has ended", 0, "has ended"),
+    ],
+)
+def test_the_handover_passes_one_batch_at_a_time(cases: list[str], thread: str, slot: int, fetcher: str) -> None:
+    found = spark(*cases)
+    assert [label for label, _ in boxes(found, "consumer_thread")] == [thread]
+    assert len(boxes(found, "handover")) == slot
+    assert [label for label, _ in boxes(found, "fetcher")] == [fetcher]
+    assert boxes(found, "handover_cases")[0][0] == cases[-1].replace("_", " ")
+
+
+def test_an_error_of_the_thread_empties_the_slot_and_is_shown() -> None:
+    told = (e.HandoverMoved(1, "produced", ""), e.HandoverMoved(1, "failed", "KafkaTimeoutError: no data came"))
+    found = play("spark", "1", *told)
+    assert boxes(found, "handover") == []
+    [thread] = next(one.boxes for one in found.lanes if one.title == "consumer_thread")
+    assert (thread.label, thread.facts) == ("has ended", {"error": "KafkaTimeoutError: no data came"})
+
+
+def test_a_range_fills_as_its_rows_are_decoded() -> None:
+    scene = SCENES["spark"]("1")
+    for event in (e.RangeBegun(1, "t", 0, 10, 20), e.RowsDecoded(1, "t", 0, 4, 14)):
+        assert scene.apply(event)
+    [box] = scene.picture().lanes[0].boxes
+    assert (box.label, box.kind, box.fill) == ("t-0", "moving", 0.4)
+    assert scene.apply(e.RowsDecoded(1, "t", 0, 6, 20))
+    assert boxes(scene.picture(), "ranges") == [("t-0", "good")]
+
+
+def test_a_task_tells_every_case_of_its_handover(run: recording.Recording) -> None:
+    told = [event.case for _, event in run.events if isinstance(event, e.HandoverMoved)]
+    assert told.count("produced") == told.count("taken") == 2
+    assert told[-1] == "closed"
+    film = Film(run.events, "spark", subjects(run.events)["spark"][0])
+    assert boxes(film.step(len(film) - 1).picture, "ranges") == [("t-0", "good")]

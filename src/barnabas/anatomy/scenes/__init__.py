@@ -19,6 +19,7 @@ from barnabas.anatomy.scenes.group import GroupScene
 from barnabas.anatomy.scenes.log import LogScene
 from barnabas.anatomy.scenes.producer import ProducerScene
 from barnabas.anatomy.scenes.scene import Scene
+from barnabas.anatomy.scenes.spark_source import SparkSourceScene
 from barnabas.anatomy.scenes.transactions import TransactionScene
 
 #: In the order in which they are offered.
@@ -29,4 +30,5 @@ SCENES: dict[str, type[Scene]] = {
     "log": LogScene,
     "cluster": ClusterScene,
     "transactions": TransactionScene,
+    "spark": SparkSourceScene,
 }

@@ -30,7 +30,7 @@ function Picture({ picture }) {
     ${picture.more > 0 && html`<p class="dim">${t("anatomy.moreLanes", { n: picture.more })}</p>`}</div>`;
 }
 
-function Player({ path, span }) {
+function Player({ path, span, start }) {
   const [state, setState] = useState({ shown: null, error: null });
   const [isPlaying, setPlaying] = useState(false);
   const [speed, setSpeed] = useState(1);
@@ -46,7 +46,7 @@ function Player({ path, span }) {
       return null;
     }
   };
-  useEffect(() => { setPlaying(false); show("&step=0"); }, [path]);
+  useEffect(() => { setPlaying(false); show(start === null ? "&step=0" : `&at=${start}`); }, [path]);
   useEffect(() => {
     if (!isPlaying || !state.shown) return undefined;
     let isOver = false;
@@ -99,5 +99,6 @@ export function Anatomy({ query }) {
       <button onClick=${reload}>${t("action.reload")}</button></div>
     <p class="dim">${t(`about.${scene}`)}</p>
     ${data.lost > 0 && html`<p class="warn">${t("anatomy.lost", { n: data.lost })}</p>`}
-    <${Player} path=${path} span=${data.from} />`;
+    ${data.violation && html`<p class="box bad" role="alert">${t("anatomy.violation", { s: (data.violation.at - data.from).toFixed(4) })} <b>${visible(data.violation.what)}</b></p>`}
+    <${Player} path=${path} span=${data.from} start=${data.violation?.at ?? null} />`;
 }

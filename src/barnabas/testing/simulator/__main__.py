@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import NoReturn
@@ -26,6 +27,8 @@ def main(arguments: list[str]) -> int:
     if options.mutation is not None:
         mutations.plant(options.mutation)
     warm_up()
+    if options.watch and options.record is None:
+        options.record = Path(tempfile.mkdtemp(prefix="barnabas-sim-")) / f"seed-{options.seed}.jsonl"
     if options.record is not None:
         _record(options)
     began = time.monotonic()
@@ -66,6 +69,10 @@ def _record(options: argparse.Namespace) -> NoReturn:
     print(f"{options.record}: seed {options.seed}, {result.virtual_seconds:.1f} virtual seconds")  # noqa: T201
     print(f"see it:  barnabas anatomy {options.record}")  # noqa: T201
     sys.stdout.flush()
+    if options.watch:
+        # The threads of the run end with this program.
+        command = [sys.executable, "-m", "barnabas.cli.main", "anatomy", "--listen", "127.0.0.1:0", str(options.record)]
+        os.execv(command[0], command)  # noqa: S606 - itself
     # The threads of the run stand still for ever, and Python would wait for them.
     os._exit(1 if result.violations else 0)
 
@@ -90,6 +97,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="how many at a time")
     parser.add_argument("--history", action="store_true", help="print all that happened, of seeds that pass as well")
     parser.add_argument("--record", type=Path, metavar="FILE", help="play one seed and record it for barnabas anatomy")
+    parser.add_argument("--watch", action="store_true", help="play one seed and show it; opens at what was found")
     parser.add_argument("--scenario", default="", metavar="MODULE:CLASS", help="a scenario of your own")
     parser.add_argument("--verbose", action="store_true", help="a line with the digest for each seed")
     parser.add_argument("--failures", type=int, default=1, help="go on until so many seeds have failed (1)")

@@ -13,6 +13,8 @@ from typing import Any, Protocol
 
 from greenlet import getcurrent, greenlet
 
+from barnabas import anatomy
+
 START = 1000.0
 START_MS = 1_700_000_000_000
 #: More events than any run needs in a second (they need up to 2,300): beyond, something turns and gets nowhere.
@@ -127,6 +129,8 @@ class World:
         """Note that something must not be as it is; the run ends."""
         self.violations.append(what)
         self.note("VIOLATION", what)
+        if anatomy.active is not None:
+            anatomy.active.record(anatomy.events.Violation(what))
         self.is_over = True
 
     # --- time
