@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer
+from barnabas.admin import AclBinding, AclOperation, ResourceType
 from tests.support.browser import Watched, chromium, violations
 from tests.support.running_console import RunningConsole
 
@@ -25,15 +26,18 @@ PLACES = {
     "transactions": "main h1",
     "brokers": "table",
     "broker/1": "table",
+    "access": "table",
     "anatomy": "main h1",
 }
 
 
 @pytest.fixture(scope="module")
 def console() -> Iterator[RunningConsole]:
-    with Broker() as broker:
+    acls = {"authorizer.class.name": "standard", "super.users": "User:ANONYMOUS"}
+    with Broker(config=acls) as broker:
         with AdminClient(bootstrap_servers=broker.bootstrap_servers) as admin:
             admin.create_topics([NewTopic("flights", 2)])
+            admin.create_acls([AclBinding(ResourceType.TOPIC, "flights", "User:alice", AclOperation.READ)])
         with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
             for number in range(20):
                 producer.send("flights", key=b"EWR", value=b'{"n": %d}' % number, partition=number % 2)

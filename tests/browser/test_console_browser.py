@@ -33,6 +33,7 @@ PLACES = [
     "transactions",
     "brokers",
     "broker/1",
+    "access",
 ]
 #: What must stay text, in keys, values and headers.
 ATTACKS = [

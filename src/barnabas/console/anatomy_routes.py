@@ -133,8 +133,10 @@ class AnatomyRoutes:
 
 def _first_violation(told: Sequence[tuple[float, Event]]) -> dict[str, float | str] | None:
     """Return when a simulator found what must not be, and what; None where it found nothing."""
-    found = ((at, event.what) for at, event in told if isinstance(event, Violation))
-    return next(({"at": at, "what": what} for at, what in found), None)
+    for at, event in told:
+        if isinstance(event, Violation):
+            return {"at": at, "what": event.what}
+    return None
 
 
 def _seconds(text: str) -> float:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _STATUS: tuple[tuple[int, tuple[type[KafkaError], ...]], ...] = (
     (403, (errors.AuthorizationError,)),
     (404, (errors.UnknownTopicOrPartitionError, errors.GroupIdNotFoundError, errors.TransactionalIdNotFoundError,
-           errors.OffsetOutOfRangeError)),
+           errors.OffsetOutOfRangeError, errors.ResourceNotFoundError)),
     (409, (errors.TopicExistsError, errors.GroupNotEmptyError)),
     (504, (errors.KafkaTimeoutError,)),
     (400, (

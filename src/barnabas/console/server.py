@@ -25,7 +25,7 @@ from barnabas import __version__
 from barnabas.admin import ConfigResource
 from barnabas.aio import AdminClient
 from barnabas.clock import wall_clock_ms
-from barnabas.console import cluster_parts, groups, overview, topic_changes, topics
+from barnabas.console import access, cluster_parts, groups, overview, topic_changes, topics
 from barnabas.console.anatomy_routes import AnatomyRoutes
 from barnabas.console.answers import Body, on_fault, on_kafka_error, parameter
 from barnabas.console.commands import Commands
@@ -214,6 +214,18 @@ class Console:
             self._post("/api/transactions/end", end),
             self._get("/api/brokers/{broker:int}/settings", of_broker),
             self._get("/api/quotas", lambda _: cluster_parts.quotas(self.admin, self.commands)),
+            self._get("/api/acls", lambda _: access.acls(self.admin, self.commands)),
+            self._get("/api/users", lambda _: access.users(self.admin, self.commands)),
+            *(
+                self._post(f"/api/{path}", functools.partial(self._change_access, change))
+                for path, change in {
+                    "acls": access.add_acl,
+                    "acls/delete": access.remove_acl,
+                    "users": access.set_password,
+                    "users/delete": access.delete_user,
+                    "quotas": access.set_quota,
+                }.items()
+            ),
         ]
 
     @staticmethod
@@ -236,6 +248,9 @@ class Console:
 
     def _change_topic(self, change: Callable[..., Awaitable[Any]], request: Request, body: Body) -> Awaitable[Any]:
         return change(self.admin, request.path_params["topic"], body, self.commands)
+
+    def _change_access(self, change: Callable[..., Awaitable[Any]], request: Request, body: Body) -> Awaitable[Any]:
+        return change(self.admin, body, self.commands)
 
     async def _login(self, request: Request) -> Response:
         session = self.sessions.redeem(parameter(request, "token"))

@@ -6,6 +6,7 @@ import { Topics } from "./topics.mjs";
 import { Topic } from "./topic.mjs";
 import { Groups, Group, Transactions } from "./groups.mjs";
 import { BrokersPage, BrokerPage } from "./brokers.mjs";
+import { Access } from "./access.mjs";
 import { RecordPage } from "./records.mjs";
 import { Anatomy } from "./anatomy.mjs";
 
@@ -20,6 +21,7 @@ const SCREENS = {
   transactions: { view: Transactions, key: "x", menu: true },
   brokers: { view: BrokersPage, key: "b", menu: true },
   broker: { view: BrokerPage, under: "brokers" },
+  access: { view: Access, key: "s", menu: true },
   anatomy: { view: Anatomy, key: "a", menu: true },
 };
 const THEMES = ["auto", "light", "dark"];

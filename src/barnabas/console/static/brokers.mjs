@@ -1,20 +1,34 @@
 // Brokers with their settings, and quotas.
-import { html, t, useEvents, useDocument, count, visible, Loading, Empty, Problem, Command } from "./kit.mjs";
+import { html, t, post, useEvents, useDocument, useState, count, visible, Loading, Empty, Problem, Command, ActionDialog } from "./kit.mjs";
 import { Brokers, Disks } from "./overview.mjs";
 import { Settings } from "./topic.mjs";
 
-function Quotas() {
-  const { data, error } = useDocument("api/quotas");
-  const whose = (entity) => Object.entries(entity).map(([kind, name]) => `${kind} ${name === null ? t("quotas.default") : visible(name)}`).join(", ");
-  return html`<h2>${t("quotas.title")}</h2><${Problem} error=${error} />${data && (data.quotas.length ? html`<table><thead><tr><th scope="col">${t("quotas.whose")}</th><th scope="col">${t("quotas.quota")}</th><th scope="col" class="num">${t("settings.value")}</th></tr></thead>
-    <tbody>${data.quotas.map((row) => html`<tr><td>${whose(row.entity)}</td><td class="mono">${visible(row.quota)}</td><td class="num">${count(row.value)}</td></tr>`)}</tbody></table>` : html`<${Empty}>${t("quotas.none")}<//>`)}<${Command} line=${data?.command} />`;
+const QUOTAS = ["producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate", "connection_creation_rate"];
+
+function SetQuota({ onClose, onDone }) {
+  const [form, setForm] = useState({ kind: "user", name: "", quota: QUOTAS[0], value: "" });
+  const put = (name) => (event) => setForm({ ...form, [name]: event.target.value });
+  const action = () => post("api/quotas", { entity: { [form.kind]: form.name }, quota: form.quota, value: form.value });
+  return html`<${ActionDialog} title=${t("quotas.set")} label=${t("quotas.set")} action=${action} onClose=${onClose} onDone=${onDone}>
+    <label class="field">${t("quotas.whose")}<select value=${form.kind} onChange=${put("kind")}>${["user", "client-id", "ip"].map((one) => html`<option value=${one}>${one}</option>`)}</select></label>
+    <label class="field">${t("quotas.name")}<input autocomplete="off" value=${form.name} onInput=${put("name")} /></label>
+    <label class="field">${t("quotas.quota")}<select value=${form.quota} onChange=${put("quota")}>${QUOTAS.map((one) => html`<option value=${one}>${one}</option>`)}</select></label>
+    <label class="field">${t("quotas.value")}<input inputmode="decimal" autocomplete="off" value=${form.value} onInput=${put("value")} /></label><//>`;
 }
 
-export function BrokersPage() {
+function Quotas({ session }) {
+  const { data, error, reload } = useDocument("api/quotas");
+  const [isOpen, setOpen] = useState(false);
+  const whose = (entity) => Object.entries(entity).map(([kind, name]) => `${kind} ${name === null ? t("quotas.default") : visible(name)}`).join(", ");
+  return html`<h2>${t("quotas.title")}</h2><${Problem} error=${error} />${data && (data.quotas.length ? html`<table><thead><tr><th scope="col">${t("quotas.whose")}</th><th scope="col">${t("quotas.quota")}</th><th scope="col" class="num">${t("settings.value")}</th></tr></thead>
+    <tbody>${data.quotas.map((row) => html`<tr><td>${whose(row.entity)}</td><td class="mono">${visible(row.quota)}</td><td class="num">${count(row.value)}</td></tr>`)}</tbody></table>` : html`<${Empty}>${t("quotas.none")}<//>`)}${data && !session.readOnly && html`<div class="row"><button onClick=${() => setOpen(true)}>${t("quotas.set")}</button></div>`}<${Command} line=${data?.command} />${isOpen && html`<${SetQuota} onClose=${() => setOpen(false)} onDone=${() => { setOpen(false); reload(); }} />`}`;
+}
+
+export function BrokersPage({ session }) {
   const { overview } = useEvents("overview");
   if (!overview) return html`<h1>${t("brokers.title")}</h1><${Loading} />`;
   return html`<h1>${t("brokers.title")}</h1><${Brokers} rows=${overview.brokers} /><div class="row">${overview.brokers.map((broker) => html`<a key=${broker.id} data-row class="tab" href="#/broker/${broker.id}">${t("brokers.settingsOf", { id: broker.id })}</a>`)}</div>
-    ${overview.disks.length > 0 && html`<${Disks} rows=${overview.disks} />`}<${Quotas} />`;
+    ${overview.disks.length > 0 && html`<${Disks} rows=${overview.disks} />`}<${Quotas} session=${session} />`;
 }
 
 export const BrokerPage = ({ name }) => html`<p><a href="#/brokers">${t("brokers.title")}</a> / <b>${visible(name)}</b></p><h1>${t("brokers.settingsOf", { id: visible(name) })}</h1><${Settings} path=${`api/brokers/${encodeURIComponent(name)}/settings`} readOnly />`;
