@@ -1,8 +1,9 @@
 """Streams: `KafkaStreams` on Spark against Java's Kafka Streams and Quix Streams, on one broker, the same jobs.
 
-`./run bench race_streams [--records N] [--rounds N] [--jobs map,windows] [--only NAMES] [--broker KIND] [--latency N]`
-`map` filters and maps, `windows` counts by key in windows of a minute; both exactly once, each update sent on. A topic
-of four partitions is full before the start. Figures are from the first quarter of the records on, by the offsets that
+`./run bench race_streams [--records N] [--rounds N] [--jobs map,count] [--only NAMES] [--broker KIND] [--latency N]`
+`map` filters and maps, `count` counts by key, `windows` in windows of a minute, `suppress` sends these when they close,
+`tables` joins two tables, `streams` two streams within a second; all exactly once, each update sent on. Topics of four
+partitions are full before the start. Figures are from the first quarter of the records on, by the offsets that
 the application's group has committed: records/s, and CPU of all its processes a record (Spark's JVM and Python; the
 broker's is left out). Ours has `local[2]` and batches of 100,000 records, Java two threads, Quix one process, as it
 comes. Then one record every 50 ms goes through `map`: end to end, from `send()` to a reader of committed records. Where
@@ -29,6 +30,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer
+from benchmarks import _streams_jobs
+from benchmarks._streams_jobs import JOBS, TWO, topology
 from benchmarks.spark_read import cpu_seconds, descendants
 from tests.peers import apache_kafka
 from tests.support.cache import CACHES, locked
@@ -37,6 +40,8 @@ PARTITIONS = 4
 KEYS = 1000
 JAVA = Path(__file__).parent / "java" / "RaceStreams.java"
 QUIX = "quixstreams==3.28.1"
+#: Jobs that a contender does not know: Quix Streams joins no two tables.
+WITHOUT = {("quix", "tables")}
 
 #: Seconds after which a contender counts as lost.
 LONGEST = 300.0
@@ -112,9 +117,10 @@ def running(name: str, job: Job) -> Iterator[subprocess.Popen[bytes]]:
 def run_ours(job: Job) -> None:
     """Be our application, in this process; progress goes to a file every second."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark import cloudpickle
     from pyspark.sql import SparkSession
 
-    from barnabas.streams import KafkaStreams, Serdes, StreamsBuilder, TimeWindows
+    from barnabas.streams import KafkaStreams
 
     settings = {
         "spark.ui.enabled": "false",
@@ -130,20 +136,13 @@ def run_ours(job: Job) -> None:
         building = building.config(name, value)
     spark = building.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    builder = StreamsBuilder()
-    source = builder.stream(job.source, key=Serdes.string(), value=Serdes.string())
-    if job.kind == "map":
-        mapped = source.filter(lambda key, value: value[0] != "0").map_values(lambda value: value + "!")
-        mapped.to(job.target, key=Serdes.string(), value=Serdes.string())
-    else:
-        windows = source.group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(60_000))
-        counts = windows.count().to_stream(lambda window, count: window.key)
-        counts.to(job.target, key=Serdes.string(), value=Serdes.long())
     config = {
         "application.id": job.id, "bootstrap.servers": job.servers, "statestore.cache.max.bytes": 0,
         "state.dir": str(job.folder), "consumer.auto.offset.reset": "earliest",
     }  # fmt: skip
-    with KafkaStreams(builder.build(), config, spark=spark, max_records_per_batch=100_000) as streams:
+    cloudpickle.register_pickle_by_value(_streams_jobs)  # type: ignore[no-untyped-call]  # executors have no `benchmarks`
+    made = topology(job.kind, job.source, job.target)
+    with KafkaStreams(made, config, spark=spark, max_records_per_batch=100_000) as streams:
         while streams.query.isActive:
             time.sleep(1)
             progress = [each.json for each in streams.query.recentProgress]
@@ -177,8 +176,18 @@ class Measure(NamedTuple):
         with AdminClient(bootstrap_servers=self.servers) as admin:
             admin.create_topics([NewTopic(topic, PARTITIONS, configs={"retention.ms": "-1"})])
 
-    def fill(self, topic: str, records: int) -> None:
-        """Write records of 100 bytes, a millisecond apart, a tenth of which `map` filters out."""
+    def fill(self, kind: str, topic: str, records: int) -> None:
+        """Write records of 100 bytes, a millisecond apart, a tenth of which `map` filters out.
+
+        A job of two topics has half of them in each, with the same times.
+        """
+        if kind in TWO:
+            self._fill(topic, records // 2, 2)
+            self._fill(f"{topic}-right", records - records // 2, 2)
+        else:
+            self._fill(topic, records, 1)
+
+    def _fill(self, topic: str, records: int, apart_ms: int) -> None:
         import pyarrow as pa
 
         self.create(topic)
@@ -189,14 +198,15 @@ class Measure(NamedTuple):
                 columns = {
                     "key": [b"key-%06d" % (number * 7919 % KEYS) for number in numbers],
                     "value": [values[number % 10] for number in numbers],
-                    "timestamp": pa.array([1_000_000_000_000 + n for n in numbers], pa.timestamp("ms")),
+                    "timestamp": pa.array([1_000_000_000_000 + n * apart_ms for n in numbers], pa.timestamp("ms")),
                 }
                 producer.send_table(topic, pa.table(columns)).result()
 
     def throughput(self, name: str, job: Job, records: int) -> Figures:
         """Run a contender until its group has committed all records."""
         self.create(job.target)
-        wanted = [(job.source, number) for number in range(PARTITIONS)]
+        topics = [job.source, f"{job.source}-right"] if job.kind in TWO else [job.source]
+        wanted = [(topic, number) for topic in topics for number in range(PARTITIONS)]
         with AdminClient(bootstrap_servers=self.servers) as admin:
             began = time.monotonic()
             with running(name, job) as process:
@@ -273,16 +283,17 @@ def race(measure: Measure, given: argparse.Namespace) -> None:
     """Race in turns, and print medians and ratios."""
     names = given.only.split(",")
     for kind in filter(None, given.jobs.split(",")):
-        measure.fill(f"source-{kind}", given.records)
+        measure.fill(kind, f"source-{kind}", given.records)
         rounds: dict[str, list[Figures]] = {name: [] for name in names}
+        able = [name for name in names if (name, kind) not in WITHOUT]
         for number in range(given.rounds):
-            for name in names if number % 2 else reversed(names):
+            for name in able if number % 2 else reversed(able):
                 job = Job(measure.servers, kind, f"source-{kind}", f"{kind}-{name}-{number}",
                           f"{name}-{kind}-{number}", measure.folder)  # fmt: skip
                 rounds[name].append(measure.throughput(name, job, given.records))
                 print(f"  {kind} {name}: {rounds[name][-1]}, load {os.getloadavg()[0]:.1f}", flush=True)
         ours = _median(rounds[names[0]])
-        for name in names:
+        for name in able:
             found = _median(rounds[name])
             print(
                 f"{kind:8} {name:5} {found.rate / 1000:7.1f} k records/s, {found.cpu:6.1f} us of CPU a record, "
@@ -311,7 +322,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="./run bench race_streams", description=__doc__.partition("\n\n")[0])
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--jobs", default="map,windows")
+    parser.add_argument("--jobs", default=",".join(JOBS))
     parser.add_argument("--only", default="ours,java,quix")
     parser.add_argument("--broker", choices=["barnabas", "apache"], default="apache")
     parser.add_argument("--latency", type=int, default=200)

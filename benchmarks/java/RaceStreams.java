@@ -8,11 +8,27 @@ import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.kstream.KTable;
+import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.StreamJoined;
+import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.Windowed;
 
 public class RaceStreams {
+    private static final Grouped<String, String> TEXT = Grouped.with(Serdes.String(), Serdes.String());
+
+    private static KTable<Windowed<String>, Long> counts(KStream<String, String> source) {
+        return source.groupByKey(TEXT).windowedBy(TimeWindows.ofSizeWithNoGrace(Duration.ofMinutes(1))).count();
+    }
+
+    private static String joined(String one, String other) {
+        return one.substring(0, 8) + other.substring(0, 8);
+    }
+
     public static void main(String[] args) throws Exception {
         Properties config = new Properties();
         config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, args[0]);
@@ -29,12 +45,26 @@ public class RaceStreams {
             source.filter((key, value) -> value.charAt(0) != '0')
                 .mapValues(value -> value + "!")
                 .to(args[3], Produced.with(Serdes.String(), Serdes.String()));
-        } else {
-            source.groupByKey(Grouped.with(Serdes.String(), Serdes.String()))
-                .windowedBy(TimeWindows.ofSizeWithNoGrace(Duration.ofMinutes(1)))
-                .count()
+        } else if (args[1].equals("count")) {
+            source.groupByKey(TEXT).count().toStream().to(args[3], Produced.with(Serdes.String(), Serdes.Long()));
+        } else if (args[1].equals("windows")) {
+            counts(source).toStream((window, count) -> window.key())
+                .to(args[3], Produced.with(Serdes.String(), Serdes.Long()));
+        } else if (args[1].equals("suppress")) {
+            counts(source).suppress(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded()))
                 .toStream((window, count) -> window.key())
                 .to(args[3], Produced.with(Serdes.String(), Serdes.Long()));
+        } else if (args[1].equals("tables")) {
+            KTable<String, String> right = builder.table(args[2] + "-right", Consumed.with(Serdes.String(), Serdes.String()));
+            source.toTable(Materialized.with(Serdes.String(), Serdes.String())).join(right, RaceStreams::joined)
+                .toStream().to(args[3], Produced.with(Serdes.String(), Serdes.String()));
+        } else if (args[1].equals("streams")) {
+            KStream<String, String> right = builder.stream(args[2] + "-right", Consumed.with(Serdes.String(), Serdes.String()));
+            source.join(right, RaceStreams::joined, JoinWindows.ofTimeDifferenceWithNoGrace(Duration.ofSeconds(1)),
+                    StreamJoined.with(Serdes.String(), Serdes.String(), Serdes.String()))
+                .to(args[3], Produced.with(Serdes.String(), Serdes.String()));
+        } else {
+            throw new IllegalArgumentException("no job is called " + args[1]);
         }
         KafkaStreams streams = new KafkaStreams(builder.build(), config);
         CountDownLatch ended = new CountDownLatch(1);
