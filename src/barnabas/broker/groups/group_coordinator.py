@@ -543,6 +543,8 @@ class GroupCoordinator:
             self._loader.resign_all()
             self._loader.elect_all(FIRST_EPOCH)
             return
+        if self._shares is not None:
+            self._shares.on_topic_deleted(topic, at)
         if self._loader.loading:
             self._deleted_topics.add(topic)
         self._forget_topics((topic,), self._offsets.groups_with(topic), at)

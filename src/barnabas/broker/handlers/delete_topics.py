@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.metadata.cluster_metadata import SHARE_GROUP_STATE_TOPIC
 from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.messages.delete_topics_request import DeleteTopicState
 from barnabas.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
@@ -65,6 +66,8 @@ def _change(
                 result.error_code, result.error_message = problem.code, str(problem)
             elif result.error_code == errors.NONE and result.name is not None:
                 broker.group_coordinator.on_topic_deleted(result.name, context.instant)
+                if broker.member is None and broker.metadata.topic(SHARE_GROUP_STATE_TOPIC) is not None:
+                    broker.share_coordinator.on_topic_deleted(result.topic_id, context.instant)
         return DeleteTopicsResponse(responses=results)
 
     return broker.commit(lambda done: broker.metadata.delete_topics(doomed, done), answer) if doomed else answer(None)

@@ -14,6 +14,7 @@ from barnabas.protocol.messages import (
     describe_share_group_offsets_request,
 )
 from barnabas.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from barnabas.protocol.messages.list_groups_request import ListGroupsRequest
 from barnabas.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
 from barnabas.records import read_batches
@@ -353,6 +354,20 @@ def test_a_deleted_group_is_gone_with_its_states(shared: CoreBroker) -> None:
     after = shared.crashed()
     after.advance(1)
     assert described(after).error_code == errors.GroupIdNotFoundError.code
+
+
+def test_a_deleted_topic_is_forgotten(shared: CoreBroker) -> None:
+    joined(shared)
+    assert len(shared.state.share_coordinator) == 2
+    client = shared.connect()
+    client.request(DeleteTopicsRequest(topic_names=["t"]), 5)
+    shared.advance(0.1)
+    assert len(shared.state.share_coordinator) == 0
+    assert offsets(shared) == []
+    client.request(create("t", 1), 7)
+    shared.advance(2)
+    again = ShareMember(shared, "n")
+    assert [one.partitions for one in again.heartbeat().assignment.topic_partitions] == [[0]]
 
 
 # --- crashes

@@ -60,6 +60,16 @@ class ShareGroups:
         if isinstance(group, ShareGroup):
             self.membership.unload(group)
 
+    def on_topic_deleted(self, name: str, at: Instant) -> None:
+        """Take a topic that is gone out of what groups note of their share-partitions."""
+        for group in [group for group in self._store.groups.values() if isinstance(group, ShareGroup)]:
+            known = {**group.states.initializing, **group.states.initialized}
+            gone = [topic_id for topic_id, topic in known.items() if topic.name == name]
+            for topic_id in gone:
+                current = self._store.groups.get(group.group_id)
+                if isinstance(current, ShareGroup) and self._image.topic_by_id(topic_id) is None:
+                    self._states.forget_topic(current, topic_id, at)
+
     def before_deletion(self, group_id: str, at: Instant) -> None:
         """Have the states of a group without members forgotten. Raises KafkaError; then it is not to be deleted yet."""
         group = self._store.groups.get(group_id)
