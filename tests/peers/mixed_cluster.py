@@ -132,6 +132,9 @@ class MixedCluster:
     then `our_controllers`.
     """
 
+    #: Of each of Apache Kafka's brokers; one with thousands of partitions needs more.
+    broker_heap = "256m"
+
     def __init__(
         self,
         theirs: int = 2,
@@ -150,7 +153,7 @@ class MixedCluster:
             **{number: ApacheKafka(heap="192m", format_options=format_options) for number in java},
             **{number: BarnabasBroker(format_options) for number in range(last, last + our_controllers)},
         }
-        self.theirs = {number: ApacheKafka(heap="256m") for number in range(1, theirs + 1)}
+        self.theirs = {number: ApacheKafka(heap=self.broker_heap) for number in range(1, theirs + 1)}
         self.ours = {number: BarnabasBroker() for number in range(theirs + 1, theirs + ours + 1)}
         self.proxies: dict[int, FaultProxy] = {}
         self._in_place: dict[int, BarnabasBroker] = {}
