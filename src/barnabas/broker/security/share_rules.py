@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.security.authorizable_request import GROUP_DENIED, TOPIC_DENIED, Asked, Verdict
 from barnabas.protocol.kinds import AclOperation as Op
 from barnabas.protocol.kinds import ResourceType
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.alter_share_group_offsets_request import (
+        AlterShareGroupOffsetsRequest,
+        AlterShareGroupOffsetsRequestTopic,
+    )
+    from barnabas.protocol.messages.delete_share_group_offsets_request import (
+        DeleteShareGroupOffsetsRequest,
+        DeleteShareGroupOffsetsRequestTopic,
+    )
+    from barnabas.protocol.messages.describe_share_group_offsets_request import (
+        DescribeShareGroupOffsetsRequest,
+        DescribeShareGroupOffsetsRequestTopic,
+    )
+    from barnabas.protocol.messages.describe_share_group_offsets_response import (
+        DescribeShareGroupOffsetsResponse,
+        DescribeShareGroupOffsetsResponseTopic,
+    )
+    from barnabas.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
+    from barnabas.protocol.messages.share_group_describe_response import ShareGroupDescribeResponse
 
 _GROUP, _TOPIC = ResourceType.GROUP, ResourceType.TOPIC
 
@@ -19,13 +39,13 @@ def one_of_group(asked: Asked[Any]) -> Verdict:
     return asked.refuse(GROUP_DENIED)
 
 
-def share_group_describe(asked: Asked[Any]) -> Verdict:
+def share_group_describe(asked: Asked[ShareGroupDescribeRequest]) -> Verdict:
     """Refuse groups that may not be described, and those whose members read topics that may not."""
     verdict = asked.without("group_ids", "groups", lambda name: asked.may(Op.DESCRIBE, _GROUP, name), GROUP_DENIED)
     if verdict is not None and not callable(verdict):
         return verdict
 
-    def amend(response: Any) -> Any:
+    def amend(response: ShareGroupDescribeResponse) -> ShareGroupDescribeResponse:
         for group in response.groups:
             names = {topic.topic_name for member in group.members for topic in member.assignment.topic_partitions}
             names.update(name for member in group.members for name in member.subscribed_topic_names)
@@ -38,41 +58,45 @@ def share_group_describe(asked: Asked[Any]) -> Verdict:
     return amend
 
 
-def alter_offsets(asked: Asked[Any]) -> Verdict:
+def alter_offsets(asked: Asked[AlterShareGroupOffsetsRequest]) -> Verdict:
     """Ask for the group first, then for each topic."""
     if not asked.may(Op.READ, _GROUP, asked.request.group_id):
         return asked.refuse(GROUP_DENIED)
     return asked.without("topics", "responses", lambda topic: _may_read(asked, topic), TOPIC_DENIED)
 
 
-def delete_offsets(asked: Asked[Any]) -> Verdict:
+def delete_offsets(asked: Asked[DeleteShareGroupOffsetsRequest]) -> Verdict:
     """Ask for the group first, then for each topic."""
     if not asked.may(Op.DELETE, _GROUP, asked.request.group_id):
         return asked.refuse(GROUP_DENIED)
     return asked.without("topics", "responses", lambda topic: _may_read(asked, topic), TOPIC_DENIED)
 
 
-def _may_read(asked: Asked[Any], topic: Any) -> bool:
+def _may_read(
+    asked: Asked[Any], topic: AlterShareGroupOffsetsRequestTopic | DeleteShareGroupOffsetsRequestTopic
+) -> bool:
     return asked.may(Op.READ, _TOPIC, topic.topic_name)
 
 
-def describe_offsets(asked: Asked[Any]) -> Verdict:
+def describe_offsets(asked: Asked[DescribeShareGroupOffsetsRequest]) -> Verdict:
     """Refuse groups that may not be described; of the others leave out, or refuse, topics that may not."""
+    from barnabas.protocol.messages.describe_share_group_offsets_response import DescribeShareGroupOffsetsResponse
+
     verdict = asked.without(
         "groups", "groups", lambda group: asked.may(Op.DESCRIBE, _GROUP, group.group_id), GROUP_DENIED
     )
     if verdict is not None and not callable(verdict):
-        found: Verdict = _without_topics(verdict)
-        return found
+        assert isinstance(verdict, DescribeShareGroupOffsetsResponse)
+        return _without_topics(verdict)
     refusals: dict[str, list[Any]] = {}
     asks_for_all = {group.group_id for group in asked.request.groups if group.topics is None}
     for group in asked.request.groups:
         denied = [one for one in group.topics or () if not asked.may(Op.DESCRIBE, _TOPIC, one.topic_name)]
         if denied:
             refusals[group.group_id] = [_refused_topic(topic) for topic in denied]
-            group.topics = [topic for topic in group.topics if topic not in denied]
+            group.topics = [topic for topic in group.topics or () if topic not in denied]
 
-    def amend(response: Any) -> Any:
+    def amend(response: DescribeShareGroupOffsetsResponse) -> DescribeShareGroupOffsetsResponse:
         for group in response.groups:
             if group.group_id in asks_for_all:
                 shown = (one for one in group.topics if asked.may(Op.DESCRIBE, _TOPIC, one.topic_name, tell=False))
@@ -84,14 +108,14 @@ def describe_offsets(asked: Asked[Any]) -> Verdict:
     return amend
 
 
-def _without_topics(response: Any) -> Any:
+def _without_topics(response: DescribeShareGroupOffsetsResponse) -> DescribeShareGroupOffsetsResponse:
     for group in response.groups:
         if group.error_code == GROUP_DENIED:
             group.topics = []
     return response
 
 
-def _refused_topic(topic: Any) -> Any:
+def _refused_topic(topic: DescribeShareGroupOffsetsRequestTopic) -> DescribeShareGroupOffsetsResponseTopic:
     from barnabas.protocol.messages.describe_share_group_offsets_response import (
         DescribeShareGroupOffsetsResponsePartition,
         DescribeShareGroupOffsetsResponseTopic,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from barnabas import errors
 from barnabas.broker.share.persister import SharePartitionKey
@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.request_context import RequestContext
     from barnabas.broker.share.share_session import TopicIdPartition
+    from barnabas.protocol.messages import share_acknowledge_request, share_fetch_request
+    from barnabas.protocol.messages.share_acknowledge_request import ShareAcknowledgeRequest
+    from barnabas.protocol.messages.share_fetch_request import ShareFetchRequest
+
+#: What a request says of a range of records.
+Batch: TypeAlias = "share_fetch_request.AcknowledgementBatch | share_acknowledge_request.AcknowledgementBatch"
 
 #: As long as a UUID in text.
 _LONGEST_MEMBER_ID = 36
@@ -45,8 +51,8 @@ def may_read(broker: BrokerState, context: RequestContext, topic_id: bytes) -> b
 def acknowledge_all(
     broker: BrokerState,
     context: RequestContext,
-    request: Any,
-    asked: Mapping[TopicIdPartition, Sequence[Any]],
+    request: ShareFetchRequest | ShareAcknowledgeRequest,
+    asked: Mapping[TopicIdPartition, Sequence[Batch]],
     tell: Callable[[Problems], None],
 ) -> None:
     """Take what a request says of records; `tell` gets the result of each partition when all are stored."""
@@ -71,15 +77,15 @@ def acknowledge_all(
             done(key, None)
             continue
         broker.share_partition_manager.acknowledge(
-            SharePartitionKey(request.group_id, *key),
-            request.member_id,
+            SharePartitionKey(request.group_id or "", *key),
+            request.member_id or "",
             acknowledgements,
             context.instant,
             partial(done, key),
         )
 
 
-def _checked(batches: Sequence[Any], version: int, *, is_renewal: bool) -> list[Acknowledgement]:
+def _checked(batches: Sequence[Batch], version: int, *, is_renewal: bool) -> list[Acknowledgement]:
     """Return the acknowledgements. Raises InvalidRequestError."""
     last_type = AcknowledgementKind.RENEW if version >= _RENEWS_FROM else AcknowledgementKind.REJECT
     found: list[Acknowledgement] = []
