@@ -22,21 +22,18 @@ SETTINGS = {
     "log.retention.ms": "-1",
     "group.consumer.min.heartbeat.interval.ms": "200",
     "group.consumer.heartbeat.interval.ms": "200",
-}
-PEERS = ["barnabas", "apache-kafka"]
-_SHARE_SETTINGS = {
     # Members of share groups hear of their targets soon, and their locks may be short.
     "group.share.min.heartbeat.interval.ms": "200",
     "group.share.heartbeat.interval.ms": "200",
     "group.share.min.record.lock.duration.ms": "1000",
 }
+PEERS = ["barnabas", "apache-kafka"]
 # An authorizer for the tests of ACLs; everyone is a super user, so that it refuses nobody anything.
 _KAFKA_SETTINGS = {
     **SETTINGS,
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
     "delegation.token.secret.key": "a secret of the tests",
-    **_SHARE_SETTINGS,
 }
 _numbers = itertools.count()
 
@@ -65,7 +62,7 @@ def bootstrap_servers(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "barnabas":
         from barnabas import Broker
 
-        with Broker(config={**SETTINGS, **_SHARE_SETTINGS}) as broker:
+        with Broker(config={**SETTINGS}) as broker:
             yield broker.bootstrap_servers
     elif request.param == "apache-kafka":
         yield request.getfixturevalue("kafka").bootstrap_servers

@@ -14,8 +14,6 @@ from barnabas.errors import KafkaError
 from tests.contract.queue import Queue
 from tests.contract.waiting import create_topic
 
-PEERS = ["apache-kafka"]
-
 
 @pytest.fixture
 def queue(bootstrap_servers: str, new_name: Callable[[str], str]) -> Queue:

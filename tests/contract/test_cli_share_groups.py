@@ -10,8 +10,6 @@ from tests.contract.queue import Queue
 from tests.contract.test_cli import CommandLine
 from tests.contract.waiting import create_topic
 
-PEERS = ["apache-kafka"]
-
 
 @pytest.fixture
 def command(bootstrap_servers: str) -> Iterator[CommandLine]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "queues.md"
-PEERS = ["apache-kafka"]
 
 
 def test_the_code_of_the_page_runs_from_top_to_bottom(bootstrap_servers: str) -> None:

@@ -19,7 +19,6 @@ from barnabas.errors import (
 from tests.contract.queue import EXPLICIT, Queue, eventually, read, values
 from tests.contract.waiting import create_topic
 
-PEERS = ["barnabas", "apache-kafka"]
 FIVE = [b"%d" % number for number in range(5)]
 
 

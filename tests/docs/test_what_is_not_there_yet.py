@@ -12,7 +12,7 @@ from barnabas.protocol.api import ApiKey
 
 README = Path(__file__).parents[2] / "README.md"
 #: What the README may call missing, and an API without which it is.
-SIGNS = {"share": ApiKey.SHARE_FETCH, "streams groups": ApiKey.STREAMS_GROUP_HEARTBEAT}
+SIGNS = {"share groups": ApiKey.SHARE_FETCH, "streams groups": ApiKey.STREAMS_GROUP_HEARTBEAT}
 
 
 @pytest.mark.parametrize("words", sorted(SIGNS))
