@@ -24,6 +24,8 @@ from barnabas.records import RecordBatchBuilder
 
 DATA = "/data"
 START_MS = 1_700_000_000_000
+#: So often a tick may be due again at once, for what is done in pieces.
+_MOST_TICKS = 1000
 
 
 class CoreBroker:
@@ -67,12 +69,15 @@ class CoreBroker:
         return self.node.state
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, with a tick at every deadline on the way."""
-        end = self.now + seconds
+        """Let time pass, with a tick at every deadline on the way; one that is always due again is a fault."""
+        end, ticks = self.now + seconds, 0
         for _ in range(10_000):
             deadline = self.node.core.next_deadline()
             if deadline > end:
                 break
+            ticks = 0 if deadline > self.now else ticks + 1
+            if ticks > _MOST_TICKS:
+                raise AssertionError(f"{ticks} ticks at one time: something turns and turns")
             self.now = max(self.now, deadline)
             self.node.core.tick(self.instant)
         self.now = end

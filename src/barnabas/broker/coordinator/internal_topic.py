@@ -98,6 +98,8 @@ class InternalTopic:
         Raises KafkaError.
         """
         name = TopicPartition(self.name, partition)
+        if self._logs.notify_ready(name, done):
+            return True
         if not self._logs.is_prepared(name):
             self._logs.prepare([(name, b"")], done)
             return True

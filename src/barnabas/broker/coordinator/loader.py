@@ -217,7 +217,8 @@ class Loader:
                 for record in found:
                     self._replay(partition, record)
             except errors.NotLeaderOrFollowerError:
-                # The broker recovers the partition's log first.
+                # The broker recovers the partition's log first, and it was for that what was brought in.
+                self._brought_in.clear()
                 return complete
             except errors.KafkaError as error:
                 if unloads == self._unloads:

@@ -223,6 +223,10 @@ class LogDirectories:
         """See `LogManager.is_prepared`."""
         return all(manager.is_prepared(name) for manager in self._managers)
 
+    def notify_ready(self, name: TopicPartition, done: Callable[[], object]) -> bool:
+        """See `LogManager.notify_ready`."""
+        return any(manager.notify_ready(name, done) for manager in self._managers)
+
     def size(self, topic_partition: TopicPartition) -> int:
         """See `LogManager.size`."""
         owner = self.owner(topic_partition)

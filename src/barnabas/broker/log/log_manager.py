@@ -309,7 +309,12 @@ class LogManager:
 
     def is_prepared(self, name: TopicPartition) -> bool:
         """Whether `get_log` finds what it needs without waiting for the disk."""
-        return name not in self.unopened or self._preparation.has_read(name)
+        unopened = self.unopened
+        return name not in unopened or unopened.has_begun(name) or self._preparation.has_read(name)
+
+    def notify_ready(self, name: TopicPartition, done: Callable[[], object]) -> bool:
+        """Have `done` called when `get_log` can go on with a recovery that waits for the disk; False if none does."""
+        return self.unopened.notify_ready(name, done)
 
     # -- to another directory and from there -------------------------------------------------------------------------
 

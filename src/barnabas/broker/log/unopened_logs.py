@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.broker.faults import insist
+from barnabas.broker.faults import insist, run_all
 from barnabas.broker.log.log_loader import LogCheckpoints, LogLoader
 from barnabas.errors import KafkaError
 
@@ -73,8 +73,8 @@ class UnopenedLogs:
         self._storage = storage
         #: Logs that are open, and not in use before `note_opened`.
         self._opened: dict[TopicPartition, UnifiedLog] = {}
-        #: What is done for logs beside the loop; they go on when it is done.
-        self._beside: dict[TopicPartition, Work] = {}
+        #: Logs that go on when work beside the loop is done, and what is called then.
+        self._beside: dict[TopicPartition, list[Callable[[], object]]] = {}
         self.on_ready: Callable[[], None] = lambda: None
         """Called on the loop when a log can go on that had to wait for the disk."""
         self._progress = LoadProgress(0)
@@ -125,6 +125,13 @@ class UnopenedLogs:
         """Whether the opening of a log goes on only when the disk has answered."""
         return name in self._beside
 
+    def notify_ready(self, name: TopicPartition, done: Callable[[], object]) -> bool:
+        """Have `done` called on the loop when the opening of a log can go on; False if it does not wait."""
+        if name not in self._beside:
+            return False
+        self._beside[name].append(done)
+        return True
+
     def advance(self, name: TopicPartition, budget: int, now_ms: int) -> tuple[UnifiedLog | None, int]:
         """Read up to about `budget` bytes of a log; gives it when it is open, and how many bytes were read.
 
@@ -173,14 +180,16 @@ class UnopenedLogs:
             self.on_progress(self._progress)
 
     def _do_beside(self, name: TopicPartition, work: Work) -> None:
-        self._beside[name] = work
-        self._storage.submit(work, partial(insist, partial(self._landed, name, work)))
+        waiting = self._beside[name] = []
+        self._storage.submit(work, partial(insist, partial(self._landed, name, waiting)))
 
-    def _landed(self, name: TopicPartition, work: Work) -> None:
-        # Of a log that was given up meanwhile nothing waits for it.
-        if self._beside.get(name) is work:
+    def _landed(self, name: TopicPartition, waiting: list[Callable[[], object]]) -> None:
+        # The log may have been given up meanwhile, and even be opened anew; who waits goes on in any case.
+        is_same = self._beside.get(name) is waiting
+        if is_same:
             del self._beside[name]
-            self.on_ready()
+        told, waiting[:] = [*waiting], []
+        run_all((*told, *([self.on_ready] if is_same else ())))
 
     def retry(self) -> None:
         """Line up again what a failure of the disk has kept from being opened."""
