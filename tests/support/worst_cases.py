@@ -42,7 +42,7 @@ STRINGS: dict[str, str | None] = {
     "resource_name": "1", "server_assignor": None, "state_filters": "Ongoing", "states_filter": "Stable",
     "subscribed_topic_names": BIG_TOPIC, "subscribed_topic_regex": None, "topic": BIG_TOPIC, "topic_name": BIG_TOPIC,
     "transactional_id": "tx", "transactional_id_pattern": None, "transactional_ids": "tx", "types_filter": "classic",
-    "value": "1",
+    "value": "1", "topic_names": BIG_TOPIC, "v3_and_below_transactional_id": "tx",
 }  # fmt: skip
 NUMBERS = {
     "acks": 1, "count": PARTITIONS + 1, "endpoint_type": 1, "fetch_offset": 0, "isolation_level": 0,
