@@ -63,7 +63,7 @@ def test_a_poll_that_is_cancelled_loses_nothing(queue: Queue) -> None:
                 with suppress(asyncio.CancelledError):
                     await task
             found = [record.value for record in (task.result() if not task.cancelled() and task.done() else ())]
-            found += [record.value for record in await consumer.poll(2)]
+            found += [record.value for record in await consumer.poll(60)]
             await consumer.commit_sync()
             return found
 

@@ -162,6 +162,8 @@ def test_metrics_of_the_application_go_along(receiver: TelemetryReceiver) -> Non
             producer.register_metric_for_subscription(metric)
         producer.unregister_metric_from_subscription(gone)
         producer.send("flights", b"one").result(30)
+        # At the end it pushes what the cluster has subscribed to by then.
+        producer.client_instance_id(30)
 
     (last,) = (push for push in receiver.pushes("shop") if push.is_last)
     assert last.value(f"{PREFIX}.shop.open.orders", shop_id="s1") == 7
