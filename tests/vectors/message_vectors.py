@@ -12,7 +12,13 @@ from barnabas.protocol.api import message_class
 
 DATA = Path(__file__).parent / "data"
 #: `nulls` has each nullable field null by itself, all of them and none, and in older versions all of them.
-FILES = ("message-vectors", "message-vectors-metadata", "message-vectors-3.9", "message-vectors-nulls")
+FILES = (
+    "message-vectors",
+    "message-vectors-metadata",
+    "message-vectors-3.9",
+    "message-vectors-nulls",
+    "message-vectors-share",
+)
 
 
 class Vector(NamedTuple):

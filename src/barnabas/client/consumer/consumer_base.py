@@ -181,23 +181,29 @@ class ConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
             leader = self._parts.metadata.leader_and_epoch(name)
             self._polling.seek(name, FetchPosition(chosen.offset, chosen.leader_epoch, leader))
 
-    def seek_to_beginning(self, *partitions: PartitionLike | Iterable[PartitionLike]) -> None:
+    def seek_to_beginning(
+        self, *partitions: TopicPartition | tuple[str, int] | Iterable[TopicPartition | tuple[str, int]]
+    ) -> None:
         """Read on from the first offset of these partitions, or of all assigned; looked up by the next `poll`."""
         with self._use:
             self._polling.reset_positions(self._chosen(partitions), reset.EARLIEST)
 
-    def seek_to_end(self, *partitions: PartitionLike | Iterable[PartitionLike]) -> None:
+    def seek_to_end(
+        self, *partitions: TopicPartition | tuple[str, int] | Iterable[TopicPartition | tuple[str, int]]
+    ) -> None:
         """Read on from the end of these partitions, or of all assigned; looked up by the next `poll`."""
         with self._use:
             self._polling.reset_positions(self._chosen(partitions), reset.LATEST)
 
-    def pause(self, *partitions: PartitionLike | Iterable[PartitionLike]) -> None:
+    def pause(self, *partitions: TopicPartition | tuple[str, int] | Iterable[TopicPartition | tuple[str, int]]) -> None:
         """Hand out nothing of these partitions until `resume`; they stay assigned."""
         with self._use:
             for partition in as_listed_partitions(partitions):
                 self._polling.pause(partition)
 
-    def resume(self, *partitions: PartitionLike | Iterable[PartitionLike]) -> None:
+    def resume(
+        self, *partitions: TopicPartition | tuple[str, int] | Iterable[TopicPartition | tuple[str, int]]
+    ) -> None:
         """End `pause` for these partitions."""
         with self._use:
             for partition in as_listed_partitions(partitions):
