@@ -17,7 +17,7 @@ import pytest
 from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer, TopicPartition
 from barnabas.admin import ConfigResource
 from barnabas.cli.main import main
-from barnabas.errors import ConfigError, IllegalStateError
+from barnabas.errors import ConfigError, IllegalStateError, UnknownTopicOrPartitionError
 from tests.contract.waiting import eventually
 from tests.peers.apache_kafka import free_port
 
@@ -27,7 +27,11 @@ _FEW = {"offsets.topic.num.partitions": 2, "transaction.state.log.num.partitions
 
 
 def _in_sync(admin: AdminClient, topic: str) -> set[int]:
-    (partition,) = admin.describe_topics([topic])[topic].partitions
+    try:
+        (partition,) = admin.describe_topics([topic])[topic].partitions
+    except UnknownTopicOrPartitionError:
+        # A broker that has not heard of it yet.
+        return set()
     return {node.id for node in partition.in_sync_replicas}
 
 
@@ -60,7 +64,7 @@ def test_nothing_is_lost_when_one_of_three_brokers_is_killed_and_comes_back(caps
             broker.kill(1)
             assert broker.pid_of(1) is None
             producer.send("news", b"while it is away").result(60)
-            assert _overview(broker, capsys)["underReplicated"] == ["news:0"]
+            eventually(lambda: _overview(broker, capsys)["underReplicated"] == ["news:0"])
             broker.start(1)
             eventually(lambda: _in_sync(admin, "news") == {1, 2, 3}, 60)
             broker.restart(2)
