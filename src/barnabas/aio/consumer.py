@@ -232,12 +232,8 @@ class Consumer(ConsumerBase[K, V]):
         environment = self._environment
         if use is None or use.is_closed or environment.is_foreign:
             return
-        loop = environment.loop
-        if loop is None or loop.is_closed():
-            environment.abandon()
-        else:
-            loop.call_soon_threadsafe(environment.abandon)
-        if loop is not None:
+        environment.run_soon(environment.abandon)
+        if environment.loop is not None:
             warnings.warn(
                 f"{self!r} was never closed; its group waits for it until session.timeout.ms is over. Use it in an "
                 "async with statement, or await close()",

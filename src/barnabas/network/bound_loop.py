@@ -69,6 +69,13 @@ class BoundLoop:
         """Read the loop's time: monotonic seconds."""
         return (self.loop or self.bind()).time()
 
+    def run_soon(self, call: Callable[[], object]) -> None:
+        """Run a call in the loop, from any thread; here and now where there is no loop, or one that is closed."""
+        if self.loop is None or self.loop.is_closed():
+            call()
+        else:
+            self.loop.call_soon_threadsafe(call)
+
     def watch(self, selector: Selectable, on_ready: Callable[[], object]) -> Callable[[], None]:
         """Have `on_ready` called in the loop whenever the selector's `poll` has something to do, until undone.
 
