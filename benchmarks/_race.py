@@ -36,12 +36,17 @@ class Peer(NamedTuple):
     authority: str = ""
 
 
-@contextmanager
-def brokers(settings: dict[str, str] | None = None) -> Iterator[list[Peer]]:
-    """Both brokers, running, with the same settings beside their defaults; Apache Kafka with -Xmx1g."""
+def need_apache_kafka() -> None:
+    """End the program, and say what is missing, where Apache Kafka cannot run."""
     missing = apache_kafka.why_not()
     if missing:
         raise SystemExit(f"this race needs Apache Kafka: {missing}")
+
+
+@contextmanager
+def brokers(settings: dict[str, str] | None = None) -> Iterator[list[Peer]]:
+    """Both brokers, running, with the same settings beside their defaults; Apache Kafka with -Xmx1g."""
+    need_apache_kafka()
     # New topics of Apache Kafka have no leader for a moment, which producers warn of, for each of 2,000 partitions.
     logging.getLogger("barnabas").setLevel(logging.ERROR)
     chosen = {"group.initial.rebalance.delay.ms": "0", **(settings or {})}

@@ -14,8 +14,7 @@ from typing import Any
 
 from barnabas import AdminClient, NewTopic, Producer
 from benchmarks._options import options
-from benchmarks._race import OURS, THEIRS, Figures, Peer, cpu_seconds, in_turns
-from tests.peers import apache_kafka
+from benchmarks._race import OURS, THEIRS, Figures, Peer, cpu_seconds, in_turns, need_apache_kafka
 from tests.peers.mixed_cluster import MixedCluster
 
 _PER_TOPIC = 500
@@ -98,9 +97,7 @@ class StoppedBroker:
 def main() -> None:
     """Run both clusters, and print the medians and ratios."""
     found = options(__doc__, partitions=5000, rounds=3)
-    missing = apache_kafka.why_not()
-    if missing:
-        raise SystemExit(f"this race needs Apache Kafka: {missing}")
+    need_apache_kafka()
     logging.getLogger("barnabas").setLevel(logging.ERROR)
     figures = Figures()
     with (

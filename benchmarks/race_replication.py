@@ -18,8 +18,7 @@ from typing import Any
 
 from barnabas import AdminClient, NewTopic, Producer
 from benchmarks._options import options
-from benchmarks._race import OURS, THEIRS, Figures, Peer, cpu_seconds, in_turns, resident_mb
-from tests.peers import apache_kafka
+from benchmarks._race import OURS, THEIRS, Figures, Peer, cpu_seconds, in_turns, need_apache_kafka, resident_mb
 from tests.peers.mixed_cluster import MixedCluster
 
 TOPIC, PARTITIONS = "bench", 6
@@ -157,9 +156,7 @@ class RacingCluster:
 def main() -> None:
     """Run both clusters, and print the medians and ratios."""
     found = options(__doc__, records=200_000, rounds=3, trips=300, megabytes=1000)
-    missing = apache_kafka.why_not()
-    if missing:
-        raise SystemExit(f"this race needs Apache Kafka: {missing}")
+    need_apache_kafka()
     logging.getLogger("barnabas").setLevel(logging.ERROR)
     figures = Figures()
     with (

@@ -15,7 +15,17 @@ from pathlib import Path
 from barnabas import AdminClient
 from barnabas.admin import AclBinding, AclOperation, ResourceType
 from benchmarks._options import options
-from benchmarks._race import OURS, THEIRS, Figures, Peer, cpu_seconds, create_topic, franz_go, in_turns
+from benchmarks._race import (
+    OURS,
+    THEIRS,
+    Figures,
+    Peer,
+    cpu_seconds,
+    create_topic,
+    franz_go,
+    in_turns,
+    need_apache_kafka,
+)
 from tests.peers import apache_kafka
 from tests.peers.secure_kafka import Certificates
 from tests.support.secured_broker import secured_broker
@@ -27,9 +37,7 @@ SMALL, LARGE = "small", "large"
 @contextmanager
 def secured(folder: Path) -> Iterator[list[Peer]]:
     """Both brokers, with a listener for TLS beside the one that topics are made through."""
-    missing = apache_kafka.why_not()
-    if missing:
-        raise SystemExit(f"this race needs Apache Kafka: {missing}")
+    need_apache_kafka()
     certificates = Certificates.make(folder)
     settings = {
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,TLS:SSL",
