@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.broker.zookeeper import metadata_znodes
 from barnabas.broker.zookeeper.operations import (
     ANY_VERSION,
     Check,
@@ -24,6 +25,7 @@ from barnabas.broker.zookeeper.operations import (
     SetData,
     Znode,
     ZooKeeperError,
+    run,
 )
 from tests.peers import zookeeper
 from tests.peers.zookeeper import ZooKeeper
@@ -184,3 +186,29 @@ def test_the_model_and_the_real_server_answer_and_tell_the_same(server: ZooKeepe
     kinds = {str(answers[0][0]) for answers, _ in real if answers and isinstance(answers[0], tuple)}
     assert {"created", "NoNodeError", "NodeExistsError", "BadVersionError"} <= kinds
     assert any(any(events) for _, events in real)
+
+
+async def cluster_ids(server: ZooKeeper, *chroots: str) -> list[str]:
+    """Have a broker after the other make what it needs below its chroot; the ids of their clusters."""
+    from barnabas.broker.zookeeper.kazoo_session import KazooSession
+
+    found: list[str] = []
+    async with asyncio.timeout(30):
+        for number, chroot in enumerate(chroots):
+            client = Client(KazooSession(server.servers, chroot, 10.0))
+            client.session.start(client)
+            try:
+                while not client.connections:
+                    await asyncio.sleep(0.001)
+                run(client.session, metadata_znodes.prepare(f"cluster-{number}"), found.append)
+                while len(found) == number:
+                    await asyncio.sleep(0.001)
+            finally:
+                client.session.close()
+    return found
+
+
+@pytest.mark.shows("S3.20", breaks="barnabas.broker.zookeeper.kazoo_session:KazooSession._make_chroot")
+def test_several_clusters_share_one_zookeeper_each_under_a_znode_of_its_own(server: ZooKeeper) -> None:
+    paths = ("/several/flights", "/several/hotels", "/several/flights")
+    assert asyncio.run(cluster_ids(server, *paths)) == ["cluster-0", "cluster-1", "cluster-0"]
