@@ -36,15 +36,15 @@ def _without_logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_what_is_acknowledged_committed_and_deleted_stays_so(seed: int) -> None:
-    RicherCluster(seed).run()
+@pytest.mark.parametrize(("seed", "partitions"), [(0, 1), (1, 1), (2, 3), (3, 3)])
+def test_what_is_acknowledged_committed_and_deleted_stays_so(seed: int, partitions: int) -> None:
+    RicherCluster(seed, brokers=5, partitions=partitions).run()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 250))
 def test_what_is_acknowledged_committed_and_deleted_stays_so_many_times(seed: int) -> None:
-    RicherCluster(seed, brokers=4 + seed % 2).run()
+    RicherCluster(seed, brokers=4 + seed % 2, partitions=(1, 3)[seed // 2 % 2]).run()
 
 
 @pytest.mark.slow
