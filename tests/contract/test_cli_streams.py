@@ -12,7 +12,12 @@ import pytest
 
 from barnabas import AdminClient, Broker, NewTopic, Producer
 from barnabas.cli.main import main
+from barnabas.spark.exactly_once.decision import DECISION_TOPIC
+from barnabas.spark.exactly_once.driver_steps import SinkPlace
+from barnabas.streams.spark import topology_memory
+from barnabas.streams.spark.query_plan import TRANSACTIONAL_ID_PREFIX
 from barnabas.streams.spark.state_directory import Kept
+from barnabas.streams.spark.topology_shape import StoreShape, TopologyShape
 from barnabas.streams.state.disk import DiskBackend
 
 PROGRAM = """
@@ -61,6 +66,47 @@ def test_describe_prints_what_kafka_prints(program: str, capsys: pytest.CaptureF
     assert printed.startswith(
         "Topologies:\n   Sub-topology: 0\n    Source: KSTREAM-SOURCE-0000000000 (topics: [lines])"
     )
+
+
+def test_describe_draws_a_picture(program: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "words.svg"
+
+    assert main(["streams", "describe", f"{program}:topology", "--svg", str(file)]) == 0
+    assert main(["streams", "describe", f"{program}:topology", "--svg", "-"]) == 0
+
+    picture = file.read_text(encoding="utf-8")
+    assert capsys.readouterr().out == picture
+    assert picture.startswith("<svg")
+    assert "words-repartition" in picture
+
+
+def test_plan_tells_what_has_changed_since_the_last_start_until_the_application_is_reset(
+    program: str, servers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    what = [f"{program}:topology", "--application-id", "changed", "-b", servers, "-o", "json"]
+    place = SinkPlace((("bootstrap.servers", servers),), DECISION_TOPIC, TRANSACTIONAL_ID_PREFIX)
+    words = StoreShape("changed-words-changelog", "window", "StringSerde", "LongSerde", 5, False, "Counted", ("lines",))
+    before = TopologyShape(("lines",), {"changed-old-repartition": "StringSerde"}, {"words": words}, {})
+    topics = ["changed-words-changelog", "changed-old-repartition"]
+    with AdminClient(bootstrap_servers=servers) as admin, Producer(bootstrap_servers=servers) as producer:
+        admin.create_topics([NewTopic(topic, num_partitions=3) for topic in topics])
+        for topic in topics:
+            producer.send(topic, b"value", key=b"key").result(30)
+    topology_memory.remember(place, "changed", before)
+
+    def changes() -> dict[str, bool]:
+        assert main(["streams", "plan", *what]) == 0
+        return {each["name"]: each["is_safe"] for each in json.loads(capsys.readouterr().out)["changes"]}
+
+    assert changes() == {"words": False, "changed-old-repartition": False, "changed-words-repartition": True}
+    assert main(["streams", "plan", *what[:-2]]) == 0
+    assert "NOT SAFE: words its changelog changed-words-changelog holds entries of a window store" in (
+        capsys.readouterr().out
+    )
+    assert main(["streams", "reset", *what, "--execute"]) == 0
+    capsys.readouterr()
+    assert changes() == {}
+    assert topology_memory.remembered(place, "changed") is None
 
 
 def test_what_is_no_topology_is_refused(program: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,11 +15,15 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from barnabas.client.admin.admin_client import AdminClient
+    from barnabas.protocol.topic_partition import TopicPartition
+    from barnabas.spark.exactly_once.driver_steps import SinkPlace
     from barnabas.streams.spark.query_plan import Plan
+    from barnabas.streams.spark.topology_changes import Change
     from barnabas.streams.topology.topology import Topology
 
 _EXAMPLES = """\
   barnabas streams describe airport.delays:topology
+  barnabas streams describe airport.delays:topology --svg delays.svg
   barnabas streams plan airport.delays:topology --application-id delays
   barnabas streams state airport.delays:topology --application-id delays
   barnabas streams reset airport.delays:topology --application-id delays --execute
@@ -35,8 +39,10 @@ def add_parser(subparsers: Subparsers) -> None:
     parts = add_command(subparsers, "streams", about, examples=_EXAMPLES).add_subparsers(
         metavar="ACTION", required=True
     )
-    describe = add_command(parts, "describe", "print a topology as Kafka does", examples=_EXAMPLES)
-    plan = add_command(parts, "plan", "show tasks and topics that an application has or needs", examples=_EXAMPLES)
+    describe = add_command(parts, "describe", "print a topology as Kafka does, or draw it", examples=_EXAMPLES)
+    plan = add_command(
+        parts, "plan", "show tasks and topics that an application has or needs, and its changes", examples=_EXAMPLES
+    )
     state = add_command(
         parts, "state", "show how large stores are, and what this machine keeps of them", examples=_EXAMPLES
     )
@@ -50,22 +56,34 @@ def add_parser(subparsers: Subparsers) -> None:
     for parser in (plan, state, reset):
         parser.add_argument("--application-id", metavar="ID", required=True, help="the setting application.id")
         add_connection(parser)
+    describe.add_argument("--svg", metavar="FILE", help="draw it into this file as SVG; - is standard output")
     state.add_argument("--state-dir", metavar="DIR", help="the setting state.dir (default: /tmp/kafka-streams)")
     reset.add_argument("--execute", action="store_true", help="do it; without, only show what would be done")
 
 
 def run_describe(args: Namespace) -> int:
-    """Print the topology's description."""
-    print(topology_of(args.topology).describe())
+    """Print the topology's description, or draw it."""
+    described = topology_of(args.topology).describe()
+    if args.svg is None:
+        print(described)
+        return 0
+    from barnabas.streams.topology.drawing import svg_of
+
+    picture = svg_of(described, f"Topology {args.topology}")
+    if args.svg == "-":
+        print(picture, end="")
+    else:
+        Path(args.svg).write_text(picture, encoding="utf-8")
     return 0
 
 
 def run_plan(args: Namespace) -> int:
-    """Print how many tasks there are, and every topic of the application."""
+    """Print how many tasks there are, every topic of the application, and what has changed since its last start."""
     with admin_client(args) as admin:
         plan, rows, tasks = _planned(args, admin)
+        changes = [change._asdict() for change in _changes(args, admin, plan)]
     if args.output == "json":
-        print_json({"applicationId": args.application_id, "tasks": tasks, "topics": rows})
+        print_json({"applicationId": args.application_id, "tasks": tasks, "topics": rows, "changes": changes})
         return 0
     for number, info in sorted(plan.infos.items()):
         stores = ", ".join(sorted(plan.subtopologies[number].state_stores)) or "none"
@@ -73,7 +91,33 @@ def run_plan(args: Namespace) -> int:
         print(f"  stores {stores}")
     print()
     print_table(rows, COLUMNS)
+    for change in changes:
+        print(f"{'changed' if change['is_safe'] else 'NOT SAFE'}: {change['name']} {change['what']}")
     return 0
+
+
+def _changes(args: Namespace, admin: AdminClient, plan: Plan) -> list[Change]:
+    from barnabas.streams.spark import topology_memory
+    from barnabas.streams.spark.topology_shape import shape_of
+
+    before, now = topology_memory.remembered(_place(args), args.application_id), shape_of(plan)
+    if before is None or before == now:
+        return []
+
+    def stands() -> dict[TopicPartition, int]:
+        return {each: at.offset for each, at in admin.list_consumer_group_offsets(args.application_id).items()}
+
+    return topology_memory.changes_on(admin, before, now, stands)
+
+
+def _place(args: Namespace) -> SinkPlace:
+    from barnabas.cli.connection import client_settings
+    from barnabas.spark.exactly_once.decision import DECISION_TOPIC
+    from barnabas.spark.exactly_once.driver_steps import SinkPlace
+    from barnabas.streams.spark.query_plan import TRANSACTIONAL_ID_PREFIX
+
+    settings = sorted((name, str(value)) for name, value in client_settings(args, "producer").items())
+    return SinkPlace(tuple(settings), DECISION_TOPIC, TRANSACTIONAL_ID_PREFIX)
 
 
 def run_state(args: Namespace) -> int:
@@ -97,6 +141,8 @@ def run_state(args: Namespace) -> int:
 
 def run_reset(args: Namespace) -> int:
     """Delete internal topics and the group's offsets: the application begins anew, as `auto.offset.reset` says."""
+    from barnabas.streams.spark import topology_memory
+
     with admin_client(args) as admin:
         _, rows, _ = _planned(args, admin)
         internal = [row["topic"] for row in rows if row["what"] in ("repartition", "changelog") and row["exists"]]
@@ -106,6 +152,7 @@ def run_reset(args: Namespace) -> int:
                 admin.delete_topics(internal)
             if admin.list_consumer_group_offsets(args.application_id):
                 admin.delete_consumer_groups([args.application_id])
+            topology_memory.forget(_place(args), args.application_id)
     if args.output == "json":
         print_json({"executed": args.execute, "topics": internal, "group": args.application_id})
         return 0

@@ -97,6 +97,7 @@ IN_MEMORY_STORES = "dsl.store.suppliers.class=BuiltInDslStoreSuppliers.InMemoryD
 #: they are given, those with prefixes for clients among them.
 SETTINGS: dict[str, Setting] = {
     PROCESS_FIX: Setting("any", None, Refused(WHY_NO_FIX)),
+    "accepted.topology.changes": Setting("any", None),
     "acceptable.recovery.lag": Setting("long", 10_000, _at_least(0)),
     "application.id": Setting("str", None),
     "bootstrap.servers": Setting("any", None),

@@ -73,6 +73,11 @@ class DecisionReader:
         With `past` it waits until everything before that offset is committed or aborted. Raises KafkaTimeoutError when
         that, or reading what is committed, takes longer than a minute.
         """
+        value = self.value(query.encode(), past)
+        return None if value is None else Decision.decode(value)
+
+    def value(self, key: bytes, past: int = 0) -> bytes | None:
+        """Return the last committed record of a key; see `read`. Queries are not the only ones that keep something."""
         deadline = time.monotonic() + STABLE_TIMEOUT
         while (end := self._consumer.end_offsets([self._partition])[self._partition]) < past:
             if time.monotonic() > deadline:
@@ -86,8 +91,7 @@ class DecisionReader:
                 )
             for record in self._consumer.poll(timeout=_POLL):
                 self._latest[record.key or b""] = record.value
-        value = self._latest.get(query.encode())
-        return None if value is None else Decision.decode(value)
+        return self._latest.get(key)
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -14,14 +14,17 @@ Rules of the room
 5. What travels to the tasks is `Application`, by value; what a process holds of a task is only a cache of what the
    changelogs and the decision log say. Stores lie on the executor's disk, below `state.dir` (`state_directory`); what
    is kept there is decided, and goes on from the changelogs' offsets that are kept with it.
+6. State is its store's, not its sub-topology's: after a change of the topology a task goes on from the tasks that had
+   its changelogs before. A change that would lose or misread state is refused before anything is written.
 
 Files: `kafka_streams` (the application's life), `query_plan` (a topology as options of source and sink),
 `internal_topics` (how many partitions, and making them), `starting_offsets`, `pattern_topics` (topics that appear),
 `group_offsets` (where a query stands, for others), `local_checkpoint` (how Spark writes its logs), `application`,
 `data_source` and `wall_clocks` (plan a batch), `batch_commits` (the driver's part of a batch), `batch_protocol` (which
-attempt of a task counts), `task_dispatcher` (the driver's connections to the tasks' processes), `task_channel` and
-`task_measures` (what is sent there), `streams_metrics`, `slow_starts`, `store_sizes` (for `barnabas streams state`); in
-a task `task_processes` (its process, from batch to batch), `task_manager` (takes the steps, runs the engine),
-`restorable_task` (its stores, and how they are restored), `state_directory` (the directory of a task), `rows` (Arrow to
-records and back), `send_errors` and `row_spool` (records that cannot be sent); `state_protocol`.
+attempt of a task counts), `topology_shape`, `topology_changes` and `topology_memory` (which changes keep the state),
+`task_dispatcher` (the driver's connections to the tasks' processes), `task_channel` and `task_measures` (what is sent
+there), `streams_metrics`, `slow_starts`, `store_sizes` (for `barnabas streams state`); in a task `task_processes` (its
+process, from batch to batch), `task_manager` (takes the steps, runs the engine), `restorable_task` (its stores, and how
+they are restored), `moved_states` (which states it goes on from), `state_directory` (the directory of a task), `rows`
+(Arrow to records and back), `send_errors` and `row_spool` (records that cannot be sent); `state_protocol`.
 """

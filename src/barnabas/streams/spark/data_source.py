@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from barnabas.spark.co_partitioned_reader import CoPartition, CoPartitionedStreamReader
+from barnabas.spark.offsets import CLOCK
 from barnabas.spark.options import SourceOptions
 from barnabas.streams.spark.wall_clocks import PlannedClocks
 
@@ -35,11 +36,16 @@ OffsetsMapping = Mapping[str, Mapping[str, int]]
 
 
 class TaskStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans as `CoPartitionedStreamReader` does, all tasks of a batch in one partition of Spark's."""
+    """Plans as `CoPartitionedStreamReader` does, all tasks of a batch in one partition of Spark's.
+
+    The checkpoint may be another topology's: a topic that is not read any more is left out of its offsets, and one that
+    is new to it begins where the group has committed.
+    """
 
     def __init__(self, options: SourceOptions, clocks: Path) -> None:
         assert options.co_partitions is not None
         self._source = CoPartitionedStreamReader(options, options.co_partitions)
+        self._topics = options.co_partitions.topics
         self._clocks = PlannedClocks(options.co_partitions, clocks)
 
     def initialOffset(self) -> OffsetsJson:  # noqa: N802 - Spark's name
@@ -53,7 +59,7 @@ class TaskStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: OffsetsMapping, limit: ReadLimit) -> OffsetsJson:  # noqa: N802 - Spark's name
         """See `CoPartitionedStreamReader`."""
         self._source.wanted = self._clocks.present()
-        return self._source.latestOffset(start, limit)
+        return self._source.latestOffset(self._begin(start), limit)
 
     def reportLatestOffset(self) -> OffsetsJson | None:  # noqa: N802 - Spark's name
         """See `CoPartitionedStreamReader`."""
@@ -65,7 +71,17 @@ class TaskStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: OffsetsMapping, end: OffsetsMapping) -> Sequence[InputPartition]:
         """Return a batch's tasks. Raises DataLossError as `KafkaStreamReader` does."""
-        return [InputPartition(pickle.dumps([*self._source.partitions(start, end)]))]
+        tasks = self._source.partitions(self._begin(start), self._known(end))
+        return [InputPartition(pickle.dumps([*tasks]))]
+
+    def _known(self, offsets: OffsetsMapping) -> OffsetsMapping:
+        return {topic: found for topic, found in offsets.items() if topic in self._topics or topic == CLOCK}
+
+    def _begin(self, start: OffsetsMapping) -> OffsetsMapping:
+        if self._topics <= start.keys():
+            return self._known(start)
+        begins = self._source.initialOffset()
+        return {**{topic: begins[topic] for topic in self._topics & begins.keys()}, **self._known(start)}
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the plan of the batch."""

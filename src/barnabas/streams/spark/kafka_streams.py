@@ -23,7 +23,13 @@ from barnabas.streams.config import StreamsConfig
 from barnabas.streams.durations import Duration, as_ms
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.queries.store_view import StoreView
-from barnabas.streams.spark import group_offsets, internal_topics, starting_offsets
+from barnabas.streams.spark import (
+    group_offsets,
+    internal_topics,
+    starting_offsets,
+    topology_memory,
+    topology_shape,
+)
 from barnabas.streams.spark import query_plan as plan
 from barnabas.streams.spark.application import Application, application_folder
 from barnabas.streams.spark.batch_commits import BatchCommits
@@ -280,15 +286,22 @@ class KafkaStreams(Measured):
                 admin, self._plan.sources | self._plan.sinks | self._plan.global_topics
             )
             counts = internal_topics.counted(self._plan.infos, self._plan.copartitioned, existing)
-            internal_topics.create_internal_topics(admin, self._plan.infos, counts, values["replication.factor"])
             application = plan.application(self._plan, counts, existing, self._max_records)
+            decided = partial(starting_offsets.decided_offsets, application.place)
+            name, shape = self._config.application_id, topology_shape.shape_of(self._plan)
+            stands = partial(starting_offsets.stands, admin, name, decided)
+            before = topology_memory.checked(admin, application.place, self._config, shape, stands)
+            internal_topics.create_internal_topics(admin, self._plan.infos, counts, values["replication.factor"])
             default = values.get("consumer.auto.offset.reset") or values.get("auto.offset.reset") or "earliest"
             policies = starting_offsets.reset_policies(self._plan.subtopologies.values(), default)
             if not (Path(self._checkpoint) / "offsets").exists():
-                decided = partial(starting_offsets.decided_offsets, application.place)
-                starting_offsets.commit_missing(
-                    admin, self._config.application_id, counts.partitions, policies, decided, wall_clock_ms()
-                )
+                starting_offsets.commit_missing(admin, name, counts.partitions, policies, decided, wall_clock_ms())
+            elif before is not None:
+                known = {*before.sources, *before.repartition}
+                new = {topic: policy for topic, policy in policies.items() if topic not in known}
+                starting_offsets.commit_new(admin, name, counts.partitions, new, wall_clock_ms())
+            if before != shape:
+                topology_memory.remember(application.place, name, shape)
         return application
 
     def _hear(self, task: str, said: TaskMeasures | RestoreEvent) -> None:

@@ -20,6 +20,7 @@ from barnabas.streams.spark.state_directory import Kept, KeptState
 from barnabas.streams.spark.state_protocol import HeldTask
 from barnabas.streams.spark.task_measures import RestoreEvent, StoreSize, size_of
 from barnabas.streams.state.store import StateStore
+from barnabas.streams.state.store_factory import with_settings
 from barnabas.streams.store_changelog_reader import ChangelogReader
 from barnabas.streams.topology.nodes import ProcessorTopology
 from barnabas.streams.topology.processor_api import TaskId
@@ -69,6 +70,7 @@ class EngineTask(HeldTask):
         self._folder = folder
         self._topics: dict[str, str] = {}
         self._topic_ids: dict[str, str] = {}
+        self._layouts: dict[str, str] = {}
         self._positions: dict[str, int] = {}
         self._kept_ms = 0
         self._restored = 0
@@ -129,6 +131,7 @@ class EngineTask(HeldTask):
         if self.kept is None:
             self.kept = KeptState(self._folder, str(plan.id))
         found = self.kept.back()
+        self._layouts = _layouts(plan)
         if found is None:
             self.kept.clear()
             return nothing
@@ -139,6 +142,8 @@ class EngineTask(HeldTask):
         return found
 
     def _why_not(self, found: Kept, plan: TaskPlan, reader: ChangelogReader, ends: dict[str, int]) -> str:
+        if found.layouts and (other := [name for name, at in found.layouts.items() if self._layouts.get(name) != at]):
+            return f"another topology has kept its stores {', '.join(sorted(other))} there"
         partitions = {topic: TopicPartition(topic, plan.id.partition) for topic in found.positions if topic in ends}
         starts = reader.starts(partitions.values()) if partitions else {}
         for topic, partition in partitions.items():
@@ -197,7 +202,7 @@ class EngineTask(HeldTask):
         stores = {name: store for name, store in self.task.stores.items() if store.persistent}
         positions = {self._topics[name]: self._positions[self._topics[name]] for name in stores if self._has(name)}
         times = {name: times for name, store in stores.items() if (times := store.times())}
-        self.kept.keep(Kept(self._topic_ids, positions, times, now_ms))
+        self.kept.keep(Kept(self._topic_ids, positions, times, now_ms, self._layouts))
         self._kept_ms = now_ms
 
     def _has(self, store: str) -> bool:
@@ -216,6 +221,19 @@ class EngineTask(HeldTask):
         if task is not None:
             with suppress(StreamsError):
                 task.close()
+
+
+def _layouts(plan: TaskPlan) -> dict[str, str]:
+    """Return how the bytes of each store on disk lie there: what decides on its keys and its segments."""
+    config = plan.settings.config
+    found = {}
+    for name, builder in plan.topology.state_stores.items():
+        store = with_settings(builder, in_memory=config.stores_in_memory, with_headers=config.stores_headers)
+        if store.persistent is not False:
+            interval = store.segment_interval_ms or store.retention_ms or store.history_retention_ms
+            parts = (store.kind.value, bool(store.headers), store.time_ordered, store.indexed, interval)
+            found[name] = " ".join(map(str, parts))
+    return found
 
 
 class _Restoring:

@@ -71,7 +71,48 @@ def commit_missing(
     `decided` says for a query's id up to where its last decision goes, `now_ms` from when a duration goes back. Raises
     NoOffsetForPartitionError.
     """
-    partitions = [TopicPartition(topic, number) for topic in policies for number in range(counts[topic])]
+    found = _settled(admin, group, counts, policies, now_ms)
+    committed = admin.list_consumer_group_offsets(group, _partitions(counts, policies))
+    found |= _further(committed, decided)
+    if found:
+        admin.alter_consumer_group_offsets(group, found)
+    return found
+
+
+def commit_new(
+    admin: AdminClient,
+    group: str,
+    counts: Mapping[str, int],
+    policies: Mapping[str, AutoOffsetResetStrategy],
+    now_ms: int,
+) -> None:
+    """Commit an offset for each partition that has none, of topics that a query with a checkpoint has not read before.
+
+    Raises NoOffsetForPartitionError.
+    """
+    if policies and (found := _settled(admin, group, counts, policies, now_ms)):
+        admin.alter_consumer_group_offsets(group, found)
+
+
+def stands(admin: AdminClient, group: str, decided: Callable[[str], Offsets]) -> Offsets:
+    """Return up to where an application has read its topics, by what its group and its decisions tell."""
+    committed = admin.list_consumer_group_offsets(group)
+    return {**{each: at.offset for each, at in committed.items()}, **_further(committed, decided)}
+
+
+def _partitions(counts: Mapping[str, int], topics: Iterable[str]) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for topic in topics for number in range(counts[topic])]
+
+
+def _settled(
+    admin: AdminClient,
+    group: str,
+    counts: Mapping[str, int],
+    policies: Mapping[str, AutoOffsetResetStrategy],
+    now_ms: int,
+) -> Offsets:
+    """Return where partitions begin for which nothing is committed, as their policies say."""
+    partitions = _partitions(counts, policies)
     committed = admin.list_consumer_group_offsets(group, partitions)
     missing = [partition for partition in partitions if partition not in committed]
     if without := sorted(str(partition) for partition in missing if policies[partition.topic] == NONE):
@@ -81,9 +122,6 @@ def commit_missing(
     found = _listed(admin, {partition: policies[partition.topic].timestamp(now_ms) for partition in missing})
     # Nothing is as young as the duration says: what comes next is, as in Kafka.
     found |= _listed(admin, {partition: LATEST_TIMESTAMP for partition, offset in found.items() if offset < 0})
-    found |= _further(committed, decided)
-    if found:
-        admin.alter_consumer_group_offsets(group, found)
     return found
 
 
@@ -127,5 +165,8 @@ def positions_of(decision: Decision) -> Offsets:
     found: Offsets = {}
     for state in decision.states_after().values():
         for topic, ends in json.loads(state.note).get("positions", {}).items():
-            found |= {TopicPartition(topic, int(number)): end for number, end in ends.items()}
+            for number, end in ends.items():
+                # A task whose sub-topology has another number now has left a note of its own, which is older.
+                partition = TopicPartition(topic, int(number))
+                found[partition] = max(end, found.get(partition, 0))
     return found

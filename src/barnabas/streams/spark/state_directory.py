@@ -29,12 +29,16 @@ _MOST = 64
 
 
 class Kept(NamedTuple):
-    """What lies beside the stores: by changelog topic its id and the next offset, by store its times; since when."""
+    """What lies beside the stores: by changelog topic its id and the next offset, by store its times; since when.
+
+    `layouts` tells by store how its bytes lie on the disk: another topology may want them otherwise, or not at all.
+    """
 
     topic_ids: dict[str, str]
     positions: dict[str, int]
     times: dict[str, dict[str, int]]
     at_ms: int
+    layouts: dict[str, str] = {}  # noqa: RUF012  not changed; what an earlier version kept has none
 
     @classmethod
     def decode(cls, data: bytes) -> Kept:

@@ -9,6 +9,7 @@ note travels to the sink among the rows, and the decision on the batch names it.
 was left in the middle of a record, is thrown away and restored from the changelog topics, read committed up to the
 offsets that the decision holds. So user code that is not deterministic cannot make the state differ from what was
 written: what was computed twice has two notes, and one of them counts. A batch that is decided is not computed again.
+Where the topology has changed since, `moved_states` says which states a task goes on from.
 
 What a machine keeps of a task on its disk is always the state after a decided batch, with the offsets up to which it
 has the changelogs: it is kept when the next batch finds it decided, never before. So wherever a process dies, and
@@ -23,6 +24,7 @@ from collections.abc import Generator
 from typing import Any, NamedTuple
 
 from barnabas.spark.exactly_once.decision import LOST, REWRITE, Decision, DecisionError, TaskState
+from barnabas.streams.spark.moved_states import TaskShape, state_of
 
 
 class ReadDecision(NamedTuple):
@@ -67,11 +69,15 @@ class HeldTask:
 
 
 class TaskBatch(NamedTuple):
-    """Which task is to compute which batch; `partition` is Spark's number of it in the batch."""
+    """Which task is to compute which batch; `partition` is Spark's number of it in the batch.
+
+    Without a `shape` a task's state is the one of its name.
+    """
 
     name: str
     batch: int
     partition: int
+    shape: TaskShape | None = None
 
 
 Steps = Generator[Any, Any, bool]
@@ -98,9 +104,9 @@ def state_before(task: TaskBatch, decision: Decision | None) -> TaskState | None
     """Return what the task has left before this batch, None if no decision knows of it."""
     if decision is None:
         return None
-    if decision.batch < task.batch:
-        return decision.states_after().get(task.name)
-    return next((state for state in decision.states if state.task == task.name), None)
+    is_before = decision.batch < task.batch
+    states = decision.states_after() if is_before else {state.task: state for state in decision.states}
+    return states.get(task.name) if task.shape is None else state_of(task.name, task.shape, states)
 
 
 def _is_to_be_rewritten(task: TaskBatch, decision: Decision) -> bool:

@@ -30,11 +30,13 @@ from barnabas.streams.engine.task import Task, TaskSettings
 from barnabas.streams.errors import ProcessorStateError, StreamsError, TaskCorruptedError
 from barnabas.streams.spark import rows
 from barnabas.streams.spark.application import Application, application_folder
+from barnabas.streams.spark.moved_states import TaskShape
 from barnabas.streams.spark.restorable_task import BatchPlan, EngineTask, TaskPlan
 from barnabas.streams.spark.send_errors import SendErrors, asks
 from barnabas.streams.spark.state_directory import clean
 from barnabas.streams.spark.state_protocol import Compute, Keep, ReadDecision, Restore, TaskBatch, run_task
 from barnabas.streams.spark.task_measures import BatchCounts, RestoreEvent, TaskAnswer, TaskMeasures
+from barnabas.streams.spark.topology_shape import fingerprint
 from barnabas.streams.state.store import StateStore
 from barnabas.streams.store_changelog_reader import ChangelogReader
 from barnabas.streams.topology.nodes import ProcessorTopology
@@ -72,6 +74,7 @@ class TaskHome:
         self._global: GlobalTask | None = None
         self._global_positions: dict[TopicPartition, int] = {}
         self._tell: Callable[[RestoreEvent], None] = lambda event: None
+        self._fingerprints: dict[int, str] = {}
         #: Whether rows tell where they were made, for a handler of send errors.
         self.keeps_origins = asks(self._config.production_exception_handler)
 
@@ -183,6 +186,14 @@ class TaskHome:
         """Return the sub-topology of a task."""
         return self._application.subtopologies[id.subtopology]
 
+    def shape_of(self, id: TaskId) -> TaskShape:
+        """Return what a task is in its topology."""
+        topology = self.topology_of(id)
+        if (found := self._fingerprints.get(id.subtopology)) is None:
+            found = self._fingerprints[id.subtopology] = fingerprint(topology)
+        changelogs = frozenset(self.changelogs_of(id))
+        return TaskShape(id.partition, found, frozenset(topology.source_by_topic), changelogs)
+
     def changelogs_of(self, id: TaskId) -> tuple[str, ...]:
         """Return the changelog topics of a task."""
         return tuple(self._application.subtopologies[id.subtopology].store_to_changelog_topic.values())
@@ -251,7 +262,9 @@ class Attempt:
         self._home.give_back(self._plan["task"], self._held)
 
     def _run(self) -> Rows:
-        steps = run_task(TaskBatch(self._plan["task"], self._spark.batch, self._spark.partition), self._held)
+        name = self._plan["task"]
+        shape = self._home.shape_of(TaskId.parse(name))
+        steps = run_task(TaskBatch(name, self._spark.batch, self._spark.partition, shape), self._held)
         try:
             step = next(steps)
             while True:
@@ -300,8 +313,10 @@ class Attempt:
         if (sent := self._output(task.commit())) is not None:
             counts.wrote(sent)
             yield sent
-        note = {"id": uuid.uuid4().hex, "metadata": task.metadata().decode(), "positions": _positions(self._plan)}
-        text = json.dumps(note)
+        text = json.dumps({
+            "id": uuid.uuid4().hex, "fingerprint": self._home.shape_of(task.id).fingerprint,
+            "metadata": task.metadata().decode(), "positions": _positions(self._plan),
+        })  # fmt: skip
         self.note = Note(self._plan["task"], text, self._home.changelogs_of(task.id))
         return text
 
