@@ -17,7 +17,7 @@ __all__ = ["run"]
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """A broker that is alone: members of a cluster leave share groups to others."""
+    """A broker whose share groups heartbeat often."""
     # Members take up their partitions with a heartbeat.
     quick = {"group.share.heartbeat.interval.ms": 100, "group.share.min.heartbeat.interval.ms": 100}
     with Broker(config=quick) as running:

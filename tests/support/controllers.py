@@ -42,6 +42,7 @@ BROKER_FEATURES = {
     "metadata.version": (7, 30),
     "group.version": (0, 1),
     "transaction.version": (0, 2),
+    "share.version": (0, 1),
     "eligible.leader.replicas.version": (0, 1),
     "kraft.version": (0, 1),
 }

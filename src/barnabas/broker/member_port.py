@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from barnabas.broker.config_admin_manager import WriteSettings
+    from barnabas.broker.membership.share_group_port import ShareGroupPort
     from barnabas.broker.metadata.metadata_image import MetadataImage
     from barnabas.broker.security.authorization import WriteAcls
     from barnabas.broker.topic_admin import TopicCreation
@@ -53,6 +54,10 @@ class MemberPort(Protocol):
     @property
     def verification(self) -> Verification:
         """What knows which partitions are in which transaction."""
+
+    @property
+    def share_groups(self) -> ShareGroupPort:
+        """What share groups ask other brokers."""
 
     def markers(self, local: MarkerWriter) -> MarkerWriter:
         """Return what brings markers to partitions, wherever they are led; `local` is for this broker's."""

@@ -32,6 +32,7 @@ from barnabas.broker.security.listener_security import AUTHORIZER_SETTINGS, List
 from barnabas.broker.security.scram_users import ScramUsers
 from barnabas.broker.storage_threads import GuardedStorage, InlineStorage
 from barnabas.broker.topic_admin import TopicAdmin
+from barnabas.errors import KafkaError
 
 if TYPE_CHECKING:
     import random
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from barnabas.broker.security.authorization import Authorization
     from barnabas.broker.security.scram_sasl_server import FindUser
     from barnabas.broker.share.coordinator.share_coordinator import ShareCoordinator
-    from barnabas.broker.share.local_persister import LocalPersister
+    from barnabas.broker.share.default_state_persister import DefaultStatePersister
     from barnabas.broker.share.share_partition_manager import SharePartitionManager
     from barnabas.broker.storage_threads import Storage
     from barnabas.broker.transactions.marker import MarkerWriter
@@ -129,7 +130,7 @@ class BrokerNode:
         self._transactions: LazyCoordinator[TransactionCoordinator] | None = None
         self._shares: LazyCoordinator[ShareCoordinator] | None = None
         self._share_partitions: LazyCoordinator[SharePartitionManager] | None = None
-        self._persister: LocalPersister | None = None
+        self._persister: DefaultStatePersister | None = None
 
     def _failed(self, what: str, problem: Exception) -> None:
         self.core.faults.tell(what, problem)
@@ -211,6 +212,11 @@ class BrokerNode:
         """The share coordinator if it was needed already, for those who look on."""
         return self._shares.made if self._shares is not None else None
 
+    @property
+    def loaded_share_partitions(self) -> SharePartitionManager | None:
+        """The share-partitions that are led here if any was needed already, for those who look on."""
+        return None if self._share_partitions is None else self._share_partitions.made
+
     def _log_reopened(self, name: TopicPartition) -> None:
         groups, transactions = self.loaded_groups, self.loaded_transactions
         if name.topic == GROUP_METADATA_TOPIC and groups is not None:
@@ -246,13 +252,18 @@ class BrokerNode:
             config, storage, state.metadata, state.random, self._warn, state.metadata.group_configs
         )
         coordinator.notify_faults(self.core.faults.tell)
-        if state.member is None:
-            coordinator.serve_share_groups(self._make_persister, self._end_offset)
+        end_offset = (
+            self._end_offset if state.member is None else state.member.share_groups.end_offsets(self._end_offset)
+        )
+        coordinator.serve_share_groups(self._make_persister, end_offset)
         coordinator.startup(self.core.instant, elected=state.member is None)
         return coordinator
 
-    def _end_offset(self, topic: str, index: int) -> int:
-        return self.state.replica_manager.partition(topic, index).log.latest_offset().offset
+    def _end_offset(self, topic: str, index: int, tell: Callable[[int | KafkaError], None]) -> None:
+        try:
+            tell(self.state.replica_manager.partition(topic, index).log.latest_offset().offset)
+        except KafkaError as problem:
+            tell(problem)
 
     def _make_transactions(self) -> TransactionCoordinator:
         from barnabas.broker.coordinator.partition_storage import BatchStorage
@@ -270,11 +281,13 @@ class BrokerNode:
         coordinator.startup(self.core.instant, elected=state.member is None)
         return coordinator
 
-    def _make_persister(self) -> LocalPersister:
+    def _make_persister(self) -> DefaultStatePersister:
         if self._persister is None:
-            from barnabas.broker.share.local_persister import LocalPersister
+            from barnabas.broker.share.default_state_persister import DefaultStatePersister
 
-            self._persister = LocalPersister(lambda: self.state.share_coordinator)
+            member = self.state.member
+            ask_other = None if member is None else member.share_groups.states.ask
+            self._persister = DefaultStatePersister(lambda: self.state.share_coordinator, ask_other)
             self.core.services.append(self._persister)
         return self._persister
 
@@ -287,7 +300,7 @@ class BrokerNode:
         return SharePartitionManager(state.replica_manager, self._make_persister(), settings)
 
     def _disconnected(self, connection_id: int) -> None:
-        made = None if self._share_partitions is None else self._share_partitions.made
+        made = self.loaded_share_partitions
         if made is not None:
             made.connection_lost(connection_id, self.core.instant)
 

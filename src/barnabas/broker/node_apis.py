@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.broker.coordinator.committed_answers import reload_after_fault, with_commits
-from barnabas.broker.handlers.registry import ALONE_ONLY, SERVED, handler_for, shortcut_for
+from barnabas.broker.handlers.registry import SERVED, handler_for, shortcut_for
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
@@ -39,8 +39,6 @@ class BrokerApis:
     def versions(self, api_key: int) -> tuple[int, int] | None:
         """See `NodeApis`."""
         member = self._state.member
-        if member is not None and api_key in ALONE_ONLY:
-            return None
         served = SERVED.get(api_key) or (None if member is None else member.served_apis.get(api_key))
         return None if served is None else served[1:]
 

@@ -51,16 +51,10 @@ if TYPE_CHECKING:
     from barnabas.broker.request_context import RequestContext
     from barnabas.broker.share.persister import Persister
     from barnabas.config.config import Config
-    from barnabas.protocol.messages.alter_share_group_offsets_request import AlterShareGroupOffsetsRequest
-    from barnabas.protocol.messages.alter_share_group_offsets_response import AlterShareGroupOffsetsResponse
     from barnabas.protocol.messages.consumer_group_describe_response import DescribedGroup as DescribedConsumerGroup
     from barnabas.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
     from barnabas.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
-    from barnabas.protocol.messages.delete_share_group_offsets_request import DeleteShareGroupOffsetsRequest
-    from barnabas.protocol.messages.delete_share_group_offsets_response import DeleteShareGroupOffsetsResponse
     from barnabas.protocol.messages.describe_groups_response import DescribedGroup
-    from barnabas.protocol.messages.describe_share_group_offsets_request import DescribeShareGroupOffsetsRequestGroup
-    from barnabas.protocol.messages.describe_share_group_offsets_response import DescribeShareGroupOffsetsResponseGroup
     from barnabas.protocol.messages.heartbeat_request import HeartbeatRequest
     from barnabas.protocol.messages.join_group_request import JoinGroupRequest
     from barnabas.protocol.messages.leave_group_request import MemberIdentity
@@ -72,9 +66,6 @@ if TYPE_CHECKING:
     from barnabas.protocol.messages.offset_delete_response import OffsetDeleteResponse
     from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup
     from barnabas.protocol.messages.offset_fetch_response import OffsetFetchResponseGroup
-    from barnabas.protocol.messages.share_group_describe_response import DescribedGroup as DescribedShareGroup
-    from barnabas.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
-    from barnabas.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
     from barnabas.protocol.messages.sync_group_request import SyncGroupRequest
     from barnabas.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
     from barnabas.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
@@ -443,51 +434,12 @@ class GroupCoordinator:
 
         self._shares = ShareGroups(self._settings, self._store, self._timers, self._image, persister, end_offset)
 
-    def _share_groups(self, group_id: str) -> ShareGroups:
+    def share_groups(self, group_id: str) -> ShareGroups:
+        """Return what serves a share group that this broker coordinates (KIP-932). Raises KafkaError."""
         self._check(group_id)
         if self._shares is None:
-            raise errors.UnsupportedVersionError("Share groups are not served in a cluster of several brokers yet.")
+            raise errors.UnsupportedVersionError("Share groups are not served here.")
         return self._shares
-
-    def share_group_heartbeat(
-        self, context: RequestContext, request: ShareGroupHeartbeatRequest
-    ) -> ShareGroupHeartbeatResponse:
-        """Join, live in or leave a share group (KIP-932). Raises KafkaError."""
-        from barnabas.broker.groups.share.heartbeat import check_heartbeat
-
-        check_heartbeat(request)
-        return self._share_groups(request.group_id).membership.heartbeat(context, request, context.instant)
-
-    def describe_share_group(self, group_id: str) -> DescribedShareGroup:
-        """One share group, as ShareGroupDescribe shows it. Raises KafkaError."""
-        return self._share_groups(group_id).describe(group_id)
-
-    def describe_share_group_offsets(
-        self,
-        request: DescribeShareGroupOffsetsRequestGroup,
-        at: Instant,
-        tell: Callable[[DescribeShareGroupOffsetsResponseGroup], None],
-    ) -> None:
-        """Tell how far a share group is. Raises KafkaError."""
-        self._share_groups(request.group_id).offsets.describe(request, at, tell)
-
-    def alter_share_group_offsets(
-        self,
-        request: AlterShareGroupOffsetsRequest,
-        at: Instant,
-        tell: Callable[[AlterShareGroupOffsetsResponse], None],
-    ) -> None:
-        """Have share-partitions begin at other offsets. Raises KafkaError."""
-        self._share_groups(request.group_id).offsets.alter(request, at, tell)
-
-    def delete_share_group_offsets(
-        self,
-        request: DeleteShareGroupOffsetsRequest,
-        at: Instant,
-        tell: Callable[[DeleteShareGroupOffsetsResponse], None],
-    ) -> None:
-        """Have share-partitions forgotten. Raises KafkaError."""
-        self._share_groups(request.group_id).offsets.delete(request, at, tell)
 
     # --- offsets
 
@@ -575,5 +527,5 @@ class GroupCoordinator:
         """Delete a group and its offsets. Raises KafkaError."""
         self._check(group_id, may_be_empty=True)
         if self._shares is not None:
-            self._shares.before_deletion(group_id, at)
+            self._shares.check_deletable(group_id)
         self._admin.delete(group_id, at)

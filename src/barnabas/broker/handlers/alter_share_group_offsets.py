@@ -39,7 +39,7 @@ def _done(broker: BrokerState, context: RequestContext, request: AlterShareGroup
             raise errors.UnsupportedVersionError("Share groups are switched off: share.version is at 0.")
 
         def begin(tell: Callable[[AlterShareGroupOffsetsResponse], None]) -> None:
-            broker.group_coordinator.alter_share_group_offsets(request, context.instant, tell)
+            broker.group_coordinator.share_groups(request.group_id).offsets.alter(request, context.instant, tell)
 
         response = yield from outcome_of(begin)
     except errors.KafkaError as problem:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.features import FEATURES, finalized
-from barnabas.broker.handlers.registry import ALONE_ONLY, SERVED
+from barnabas.broker.handlers.registry import SERVED
 from barnabas.protocol.messages.api_versions_response import (
     ApiVersion,
     ApiVersionsResponse,
@@ -48,7 +48,6 @@ def handle(broker: BrokerState, context: RequestContext, request: ApiVersionsReq
             ApiVersion(api_key=key, min_version=_LOWEST_SAID.get(key, low), max_version=high)
             for key, (_, low, high) in SERVED.items()
             if key not in _TELEMETRY or broker.client_metrics is not None
-            if key not in ALONE_ONLY or broker.member is None
         ]
         + _of_clusters(broker),
         supported_features=[

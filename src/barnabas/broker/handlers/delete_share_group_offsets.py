@@ -39,7 +39,7 @@ def _done(broker: BrokerState, context: RequestContext, request: DeleteShareGrou
             raise errors.UnsupportedVersionError("Share groups are switched off: share.version is at 0.")
 
         def begin(tell: Callable[[DeleteShareGroupOffsetsResponse], None]) -> None:
-            broker.group_coordinator.delete_share_group_offsets(request, context.instant, tell)
+            broker.group_coordinator.share_groups(request.group_id).offsets.delete(request, context.instant, tell)
 
         response = yield from outcome_of(begin)
     except errors.KafkaError as problem:

@@ -58,4 +58,7 @@ def _described(broker: BrokerState, context: RequestContext, request: DescribeSh
 def _begin(
     broker: BrokerState, context: RequestContext, asked: DescribeShareGroupOffsetsRequestGroup
 ) -> Callable[[Callable[[DescribeShareGroupOffsetsResponseGroup], None]], None]:
-    return lambda tell: broker.group_coordinator.describe_share_group_offsets(asked, context.instant, tell)
+    def begin(tell: Callable[[DescribeShareGroupOffsetsResponseGroup], None]) -> None:
+        broker.group_coordinator.share_groups(asked.group_id).offsets.describe(asked, context.instant, tell)
+
+    return begin

@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     Shortcut = Callable[[BrokerState, Connection, memoryview, int], bytes | None]
 
 
-#: What a broker that is alone serves, and a member of a cluster not yet: share groups, but for the states of theirs.
-ALONE_ONLY = frozenset((76, 77, 78, 79, 90, 91, 92))
-
-
 class ClusterHandlers(Protocol):
     """Who serves an API in a cluster: the controller, or this broker with what it has to ask others."""
 

@@ -11,8 +11,10 @@ from barnabas import errors
 from barnabas.broker.features import SHARE_VERSION, finalized
 from barnabas.broker.piecewise import outcome_of
 from barnabas.broker.share.acknowledging import acknowledge_all, check_member
+from barnabas.broker.share.current_leaders import add_current_leaders
 from barnabas.protocol.epochs import FINAL_EPOCH
 from barnabas.protocol.messages.share_acknowledge_response import (
+    NodeEndpoint,
     PartitionData,
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
@@ -72,4 +74,6 @@ def _acknowledged(
             result.error_code, result.error_message = problem.code, str(problem)
         topic.partitions.append(result)
     lock_ms = int(manager.settings.limits(session.group_id).lock_seconds * 1000)
-    return ShareAcknowledgeResponse(acquisition_lock_timeout_ms=lock_ms, responses=list(topics.values()))
+    response = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=lock_ms, responses=list(topics.values()))
+    add_current_leaders(broker, context.connection.listener, response, NodeEndpoint)
+    return response

@@ -14,12 +14,14 @@ from barnabas.broker.log_opening import when_open
 from barnabas.broker.piecewise import message_of, outcome_of
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.broker.share.acknowledging import acknowledge_all, check_member, may_read
+from barnabas.broker.share.current_leaders import add_current_leaders
 from barnabas.broker.share.delayed_share_fetch import DelayedShareFetch, SharedRecords, ShareFetchLimits
 from barnabas.broker.share.persister import SharePartitionKey
 from barnabas.broker.share.share_partition import Acquirer
 from barnabas.protocol.epochs import FINAL_EPOCH, INITIAL_EPOCH
 from barnabas.protocol.messages.share_fetch_response import (
     AcquiredRecords,
+    NodeEndpoint,
     PartitionData,
     ShareFetchableTopicResponse,
     ShareFetchResponse,
@@ -148,7 +150,7 @@ def _fetch(
     if request.share_session_epoch == FINAL_EPOCH:
         manager.end_session(session, context.instant)
     if request.share_session_epoch == FINAL_EPOCH or request.is_renew_ack:
-        return _response(broker, session, results)
+        return _response(broker, context, session, results)
     return when_open(broker, list(session.partitions), lambda: _acquire(broker, context, request, session, results))
 
 
@@ -178,7 +180,7 @@ def _acquire(
             result.records = one.records
             result.acquired_records = [AcquiredRecords(*acquired) for acquired in one.acquired]
         session.rotate((one.led.key.topic_id, one.led.key.partition) for one in found if one.records)
-        return _response(broker, session, results)
+        return _response(broker, context, session, results)
 
     wait = request.max_wait_ms / 1000
     is_last = has_failed or wait <= 0 or not led
@@ -206,11 +208,15 @@ def _note(results: Results, key: TopicIdPartition, problem: errors.KafkaError) -
     result.error_code, result.error_message = problem.code, str(problem)
 
 
-def _response(broker: BrokerState, session: ShareSession, results: Results) -> ShareFetchResponse:
+def _response(
+    broker: BrokerState, context: RequestContext, session: ShareSession, results: Results
+) -> ShareFetchResponse:
     limits = broker.share_partition_manager.settings.limits(session.group_id)
     topics: dict[bytes, ShareFetchableTopicResponse] = {}
     for (topic_id, _), result in results.items():
         topic = topics.setdefault(topic_id, ShareFetchableTopicResponse(topic_id=topic_id))
         topic.partitions.append(result)
     lock_ms = int(limits.lock_seconds * 1000)
-    return ShareFetchResponse(acquisition_lock_timeout_ms=lock_ms, responses=list(topics.values()))
+    response = ShareFetchResponse(acquisition_lock_timeout_ms=lock_ms, responses=list(topics.values()))
+    add_current_leaders(broker, context.connection.listener, response, NodeEndpoint)
+    return response

@@ -50,6 +50,6 @@ def _described(broker: BrokerState, group_id: str) -> DescribedGroup:
     try:
         if finalized(broker.metadata)[SHARE_VERSION] < 1:
             raise errors.UnsupportedVersionError("Share groups are switched off: share.version is at 0.")
-        return broker.group_coordinator.describe_share_group(group_id)
+        return broker.group_coordinator.share_groups(group_id).describe(group_id)
     except errors.KafkaError as error:
         return DescribedGroup(group_id=group_id, error_code=error.code, error_message=str(error))

@@ -13,11 +13,14 @@ from barnabas.broker.coordinator.coordinator_partition import partition_for
 from barnabas.broker.features import SHARE_VERSION, finalized
 from barnabas.broker.log_opening import opened, when_open
 from barnabas.broker.metadata.cluster_metadata import SHARE_GROUP_STATE_TOPIC
+from barnabas.broker.piecewise import outcome_of
 from barnabas.broker.share.acknowledging import check_member
 from barnabas.broker.share.persister import SharePartitionKey
 from barnabas.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.piecewise import Pieces, PiecewiseResponse
     from barnabas.broker.request_context import RequestContext
@@ -34,7 +37,11 @@ def handle(
     """Answer once what has changed is in the log; the first member waits for the topic of the states to be made."""
     if broker.metadata.topic(SHARE_GROUP_STATE_TOPIC) is None:
         return broker.large_responses.answer(_with_topic(broker, context, request))
-    return when_open(broker, _logs_of_states(broker, request), lambda: _answer(broker, context, request))
+    return when_open(
+        broker,
+        _logs_of_states(broker, request),
+        lambda: broker.large_responses.answer(_answered(broker, context, request)),
+    )
 
 
 def _logs_of_states(broker: BrokerState, request: ShareGroupHeartbeatRequest) -> list[tuple[str | bytes, int]]:
@@ -60,17 +67,21 @@ def _with_topic(broker: BrokerState, context: RequestContext, request: ShareGrou
     # Without it the group has no partitions yet; what keeps it from being made is told to the operator then.
     yield from ensure_internal(broker, SHARE_GROUP_STATE_TOPIC, context.now_ms)
     yield from opened(broker.replica_manager, _logs_of_states(broker, request))
-    return _answer(broker, context, request)
+    return (yield from _answered(broker, context, request))
 
 
-def _answer(
-    broker: BrokerState, context: RequestContext, request: ShareGroupHeartbeatRequest
-) -> ShareGroupHeartbeatResponse:
+def _answered(broker: BrokerState, context: RequestContext, request: ShareGroupHeartbeatRequest) -> Pieces:
+    def prepare(tell: Callable[[None], None]) -> None:
+        membership = broker.group_coordinator.share_groups(request.group_id).membership
+        membership.prepare(request, context.instant, lambda: tell(None))
+
     try:
         if finalized(broker.metadata)[SHARE_VERSION] < 1:
             raise errors.UnsupportedVersionError("Share groups are switched off: share.version is at 0.")
         check_member(request.group_id, request.member_id)
-        return broker.group_coordinator.share_group_heartbeat(context, request)
+        yield from outcome_of(prepare)
+        membership = broker.group_coordinator.share_groups(request.group_id).membership
+        return membership.heartbeat(context, request, context.instant)
     except errors.KafkaError as error:
         return ShareGroupHeartbeatResponse(
             error_code=coordinator_error_code(error), error_message=str(error), assignment=None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.controller.bootstrap_metadata import BootstrapMetadata
-from barnabas.broker.features import FEATURES, SHARE_VERSION
+from barnabas.broker.features import FEATURES
 from barnabas.broker.log.checkpoint_files import (
     META_PROPERTIES,
     MetaProperties,
@@ -49,8 +49,6 @@ _SINCE = {
 }
 #: From this level of metadata.version on a new quorum may have voters that change.
 _KRAFT_VERSION_SINCE = 21
-#: What members of a cluster of ours do not serve yet.
-_OF_BROKERS_ALONE = frozenset({SHARE_VERSION})
 _HIGHEST = {"transaction.version": 2, "share.version": 2}
 
 
@@ -76,11 +74,7 @@ def default_levels(release: str | None = None) -> dict[str, int]:
         if not fitting:
             raise ConfigError(f"{release} is no release that is known: there are {', '.join(NAMES.values())}")
         version = max(fitting)
-    levels = {
-        name: level
-        for name, (since, level) in _SINCE.items()
-        if version >= since and name in FEATURES and name not in _OF_BROKERS_ALONE
-    }
+    levels = {name: level for name, (since, level) in _SINCE.items() if version >= since and name in FEATURES}
     return {METADATA_VERSION: version, **levels, KRAFT_VERSION: int(version >= _KRAFT_VERSION_SINCE)}
 
 

@@ -9,11 +9,13 @@ from barnabas.broker.log.log_directories import LogDirectories
 from barnabas.broker.membership.alter_partition_manager import AlterPartitions
 from barnabas.broker.membership.auto_topic_creation_manager import TopicCreation
 from barnabas.broker.membership.broker_metadata_publisher import ImagePublisher, Roles
+from barnabas.broker.membership.broker_queue import BrokerQueue
 from barnabas.broker.membership.controller_producer_ids import ControllerProducerIds
 from barnabas.broker.membership.coordinator_elections import CoordinatorElections, coordinators_of
 from barnabas.broker.membership.directory_assignments import DirectoryAssignments
 from barnabas.broker.membership.leader_requests import LeaderRequests
 from barnabas.broker.membership.node_to_controller_channel import ControllerRequests
+from barnabas.broker.membership.share_group_port import GoneTopics, ShareGroupPort
 from barnabas.broker.membership.transaction_marker_channels import BrokerMarkers, ClusterMarkers
 from barnabas.broker.membership.transaction_verification import (
     BrokerVerifications,
@@ -88,6 +90,9 @@ class ClusterMember:
         self.verification = TransactionVerification(self._me, lambda: self.image, self._verifications_of)
         self._markers: dict[int, BrokerMarkers] = {}
         self._verifications: dict[int, BrokerVerifications] = {}
+        self.share_groups = ShareGroupPort(
+            self._me, lambda: self.image, self.node, lambda queue, name: self.open_to_broker(queue, queue, name)
+        )
         control.attach(self)
 
     @property
@@ -139,6 +144,7 @@ class ClusterMember:
             self._tell_directories(state.replica_manager, self._publisher, node.logs)
         self._publisher.on_published += [
             elections.published,
+            GoneTopics(node, instant).published,
             self.topic_creation.published,
             lambda old, new: self.control.published(),
         ]
@@ -312,7 +318,7 @@ class ClusterMember:
     def _open(self, key: object, requester: Requester, name: str, listener: PeerListener) -> None:
         channel = self._open_channel(requester, f"broker-{self._me}-{name}", self._timeout, listener)
         self._channels[key] = channel
-        if isinstance(requester, ControllerRequests | BrokerMarkers | BrokerVerifications):
+        if isinstance(requester, ControllerRequests | BrokerQueue):
             requester.wake = channel.wake
 
     def close(self, key: object) -> None:

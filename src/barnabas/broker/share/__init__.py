@@ -14,6 +14,8 @@ Rule 3. **What a member is told is stored before.** A change is begun as a `Tran
 and ended: as it says, or as if it had not been. Only offsets that the log has no records for are archived without that.
 
 Rule 4. **The share coordinator (`coordinator/`) is asked through `Persister` only**, and may be another broker's.
+What is asked about one share-partition is asked one after the other (`DefaultStatePersister`): a write that is tried
+again is never overtaken by a later one.
 
 Rule 5. **A session is of one connection** (`ShareSessionCache`): with it go the records that its member has.
 """

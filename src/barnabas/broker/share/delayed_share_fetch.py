@@ -89,10 +89,10 @@ class DelayedShareFetch(DelayedOperation):
 
     def attempt(self, now: float, *, is_last: bool) -> Message | None:
         """Acquire what there is, if it is enough or this is the last attempt; None where it goes on waiting."""
-        failed = [SharedRecords(led, problem=led.problem) for led in self._led if led.problem is not None]
         reads: list[_Read] = []
         cold: list[ColdRange] = []
         ready = [led for led in self._led if self._can_acquire(led)]
+        failed = [SharedRecords(led, problem=led.problem) for led in self._led if led.problem is not None]
         share = min(self._limits.max_bytes // max(len(ready), 1), _MOST_BYTES)
         for led in ready:
             state = led.state

@@ -130,6 +130,11 @@ class SharePartitionManager:
             self._timers.cancel(led.key)
         self._replicas.wake(led)
 
+    def drop_not_led(self) -> None:
+        """Drop what is led elsewhere, or deleted; who waits for its records is told."""
+        for led in [led for led in self._led.values() if not led.is_led]:
+            self._drop(led)
+
     def forget_group(self, group_id: str) -> None:
         """Drop what is known of a group's share-partitions: their states have begun anew, or no member reads them."""
         for led in [led for key, led in self._led.items() if key.group_id == group_id]:
@@ -203,6 +208,7 @@ class SharePartitionManager:
     def end_session(self, session: ShareSession, at: Instant) -> None:
         """Forget a session, and free what its member has acquired."""
         self.sessions.remove(session.group_id, session.member_id)
+        is_last = not self.sessions.has_group(session.group_id)
         limits = self.settings.limits(session.group_id)
         for topic_id, number in session.partitions:
             led = self._led.get(SharePartitionKey(session.group_id, topic_id, number))
@@ -211,13 +217,14 @@ class SharePartitionManager:
             transition = led.state.release(session.member_id, limits)
             if transition is not None:
                 self._persist(led, led.state, transition, at, _ignore)
+        if is_last:
+            # Its offsets may be altered, or deleted, before there is a member again.
+            self.forget_group(session.group_id)
 
     def connection_lost(self, connection_id: int, at: Instant) -> None:
         """End the sessions that a connection has begun."""
         for session in self.sessions.of_connection(connection_id):
             self.end_session(session, at)
-            if not self.sessions.has_group(session.group_id):
-                self.forget_group(session.group_id)
 
     @property
     def led_share_partitions(self) -> list[LedSharePartition]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.share import local_persister, share_partition, share_partition_manager
+from barnabas.broker.share import default_state_persister, share_partition, share_partition_manager
 from barnabas.broker.share.coordinator import share_group_offset
 from barnabas.broker.share.in_flight_records import RecordState
 from barnabas.broker.share.share_partition import SharePartition
@@ -50,7 +50,7 @@ def _nothing_is_stored(patch: pytest.MonkeyPatch) -> None:
     def write(self: Any, key: Any, update: Any, at: Any, tell: Any) -> None:
         tell(None)
 
-    patch.setattr(local_persister.LocalPersister, "write", write)
+    patch.setattr(default_state_persister.DefaultStatePersister, "write", write)
 
 
 def _the_limit_is_forgotten(patch: pytest.MonkeyPatch) -> None:

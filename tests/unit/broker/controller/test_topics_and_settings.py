@@ -313,7 +313,7 @@ def update(controllers: Controllers, *updates: FeatureUpdate) -> None:
         FeatureUpdate("group.version", 1, 2),
         FeatureUpdate("no.such.feature", 1, 1),
         FeatureUpdate("group.version", 0, 7),
-        FeatureUpdate("share.version", 1, 1),
+        FeatureUpdate("share.version", 2, 1),
         FeatureUpdate("kraft.version", 0, 2),
     ],
     ids=lambda change: f"{change.name} {change.level} {change.kind}",

@@ -19,6 +19,8 @@ from barnabas.protocol.messages.share_group_heartbeat_response import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from barnabas.broker.coordinator.timers import TimerQueue
     from barnabas.broker.groups.group_coordinator_config import GroupSettings
     from barnabas.broker.groups.group_store import GroupStore
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 #: How long after a failed write a member is put out again.
 _RETRY_SECONDS = 0.5
+#: So long (seconds) a member waits for its share-partitions to be begun; else it has them with a later heartbeat.
+_PATIENCE = 1.0
 
 
 def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:
@@ -63,10 +67,36 @@ class ShareMembership:
         self._image = image
         self._states = states
 
+    def prepare(self, request: ShareGroupHeartbeatRequest, at: Instant, go_on: Callable[[], None]) -> None:
+        """Have the states begun that a member's heartbeat needs; `go_on` is called then, or after a moment.
+
+        Raises KafkaError.
+        """
+        check_heartbeat(request)
+        if request.member_epoch == LEAVE_EPOCH or not request.subscribed_topic_names:
+            go_on()
+            return
+        joins = request.member_epoch == JOIN_EPOCH
+        group = self._group(request.group_id, joins)
+        self._existing(group, request, joins)
+        self._states.initialize(group, frozenset(request.subscribed_topic_names), at)
+        key = ("share states", request.group_id, request.member_id)
+        waiting = [go_on]
+
+        def once() -> None:
+            self._timers.cancel(key)
+            for call in waiting[:]:
+                waiting.clear()
+                call()
+
+        self._timers.schedule(key, at.now + _PATIENCE, lambda later: once())
+        self._states.when_begun(request.group_id, once)
+
     def heartbeat(
         self, context: RequestContext, request: ShareGroupHeartbeatRequest, at: Instant
     ) -> ShareGroupHeartbeatResponse:
         """Join, go on or leave. Raises KafkaError."""
+        check_heartbeat(request)
         if request.member_epoch == LEAVE_EPOCH:
             return self._leave(request, at)
         joins = request.member_epoch == JOIN_EPOCH

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 _UNKNOWN = errors.UnknownTopicOrPartitionError("There is no such topic, or it has no such partition.")
 
-#: Gives where a partition ends for readers.
-EndOffset = Callable[[str, int], int]
+#: Tells where a partition ends for readers, or why that is not known.
+EndOffset = Callable[[str, int, Callable[["int | errors.KafkaError"], None]], None]
 
 
 class ShareOffsets:
@@ -101,16 +101,24 @@ class ShareOffsets:
         done: Callable[[], None],
         summary: StateSummary | errors.KafkaError,
     ) -> None:
-        if not isinstance(summary, errors.KafkaError):
-            result.start_offset, result.leader_epoch = summary.start_offset, summary.leader_epoch
-            has_begun = summary.start_offset != UNINITIALIZED_START_OFFSET
-            if has_begun and summary.delivery_complete_count != UNINITIALIZED_COUNT:
-                try:
-                    end = self._end_offset(topic.name, result.partition_index)
-                    result.lag = end - summary.start_offset - summary.delivery_complete_count
-                except errors.KafkaError as problem:
-                    result.error_code, result.error_message = problem.code, str(problem)
-        done()
+        if isinstance(summary, errors.KafkaError):
+            done()
+            return
+        result.start_offset, result.leader_epoch = summary.start_offset, summary.leader_epoch
+        has_begun = summary.start_offset != UNINITIALIZED_START_OFFSET
+        if not has_begun or summary.delivery_complete_count == UNINITIALIZED_COUNT:
+            done()
+            return
+        complete = summary.start_offset + summary.delivery_complete_count
+
+        def ends_at(end: int | errors.KafkaError) -> None:
+            if isinstance(end, errors.KafkaError):
+                result.error_code, result.error_message = end.code, str(end)
+            else:
+                result.lag = end - complete
+            done()
+
+        self._end_offset(topic.name, result.partition_index, ends_at)
 
     # --- altering
 

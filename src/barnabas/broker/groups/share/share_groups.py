@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from barnabas.broker.groups.group_store import GroupStore
     from barnabas.broker.groups.topic_image import TopicImage
     from barnabas.broker.instant import Instant
-    from barnabas.broker.share.persister import Persister
+    from barnabas.broker.share.persister import Persister, Tell
     from barnabas.protocol.messages.share_group_describe_response import DescribedGroup
 
 
@@ -70,16 +70,22 @@ class ShareGroups:
                 if isinstance(current, ShareGroup) and self._image.topic_by_id(topic_id) is None:
                     self._states.forget_topic(current, topic_id, at)
 
-    def before_deletion(self, group_id: str, at: Instant) -> None:
-        """Have the states of a group without members forgotten. Raises KafkaError; then it is not to be deleted yet."""
+    def forget_states(self, group_id: str, at: Instant, tell: Tell) -> None:
+        """Have the states of a group without members forgotten; a group that is none of ours has none."""
         group = self._store.groups.get(group_id)
-        if not isinstance(group, ShareGroup) or not group.is_empty:
+        topic_ids: list[bytes] = []
+        if isinstance(group, ShareGroup) and group.is_empty:
+            topic_ids = list(dict.fromkeys(topic_id for topics in group.states for topic_id in topics))
+        if not isinstance(group, ShareGroup) or not topic_ids:
+            tell(None)
             return
-        topic_ids = list(dict.fromkeys(topic_id for topics in group.states for topic_id in topics))
-        told: list[errors.KafkaError | None] = []
-        if topic_ids:
-            self._states.delete(group, topic_ids, at, told.append)
-            if not told:
-                raise errors.CoordinatorNotAvailableError(f"The states of group {group_id} are being deleted.")
-            if told[0] is not None:
-                raise told[0]
+        try:
+            self._states.delete(group, topic_ids, at, tell)
+        except errors.KafkaError as problem:
+            tell(problem)
+
+    def check_deletable(self, group_id: str) -> None:
+        """Raise CoordinatorNotAvailableError for a share group that still has states (`forget_states`)."""
+        group = self._store.groups.get(group_id)
+        if isinstance(group, ShareGroup) and group.is_empty and any(group.states):
+            raise errors.CoordinatorNotAvailableError(f"The states of group {group_id} are being deleted.")

@@ -31,14 +31,24 @@ _RETRY_MS = 10_000
 class ShareStates:
     """Changes what groups note of their share-partitions, and has the share coordinator do it."""
 
-    __slots__ = ("_image", "_persister", "_store")
+    __slots__ = ("_beginning", "_begun_calls", "_image", "_persister", "_store")
 
     def __init__(self, store: GroupStore, image: TopicImage, persister: Callable[[], Persister]) -> None:
         self._store = store
         self._image = image
         self._persister = persister
+        #: Group id → how much of it is asked for and not answered, and who is to be told when nothing is.
+        self._beginning: dict[str, int] = {}
+        self._begun_calls: dict[str, list[Callable[[], None]]] = {}
 
     # --- beginning
+
+    def when_begun(self, group_id: str, go_on: Callable[[], None]) -> None:
+        """Call `go_on` when all that was asked for is answered: at once where that is so."""
+        if group_id in self._beginning:
+            self._begun_calls.setdefault(group_id, []).append(go_on)
+        else:
+            go_on()
 
     def initialize(self, group: ShareGroup, topic_names: frozenset[str], at: Instant) -> None:
         """Have share-partitions initialized that a member subscribes to and that are new to the group."""
@@ -84,6 +94,7 @@ class ShareStates:
         draft.commit(self._store, at)
         partitions = {topic_id: topic.partitions for topic_id, topic in topics.items()}
         done = partial(self._begun, group.group_id, partitions, at, tell)
+        self._beginning[group.group_id] = self._beginning.get(group.group_id, 0) + 1
         self._persister().initialize(group.group_id, group.epoch, offsets, at, done)
 
     def _begun(
@@ -105,6 +116,11 @@ class ShareStates:
             left = removed(states.initializing, partitions)
             problem = self._note(group, states._replace(initializing=left, initialized=initialized), at) or problem
         tell(problem)
+        self._beginning[group_id] -= 1
+        if not self._beginning[group_id]:
+            del self._beginning[group_id]
+            for go_on in self._begun_calls.pop(group_id, ()):
+                go_on()
 
     def _note(self, group: ShareGroup, states: StatePartitions, at: Instant) -> errors.KafkaError | None:
         draft = ShareGroupDraft(group)
