@@ -5,16 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from barnabas.broker.config_admin_manager import WriteSettings
-    from barnabas.broker.membership.share_group_port import ShareGroupPort
+    from barnabas.broker.groups.share.offsets import EndOffset
     from barnabas.broker.metadata.metadata_image import MetadataImage
     from barnabas.broker.security.authorization import WriteAcls
+    from barnabas.broker.share.state_operation import Answer, StateOperation
     from barnabas.broker.topic_admin import TopicCreation
     from barnabas.broker.transactions.marker import MarkerWriter
     from barnabas.broker.transactions.producer_id_manager import ProducerIdBlocks
     from barnabas.broker.transactions.verification import Verification
+
+
+class ShareGroupPort(Protocol):
+    """What share groups ask other brokers."""
+
+    def ask(self, operation: StateOperation, tell: Callable[[Answer], None]) -> bool:
+        """Ask the broker that coordinates a share-partition; False: that is this one.
+
+        Raises CoordinatorNotAvailableError.
+        """
+
+    def end_offsets(self, local: EndOffset) -> EndOffset:
+        """Return what tells where partitions end, wherever they are led; `local` is for this broker's."""
 
 
 class MemberPort(Protocol):

@@ -286,18 +286,20 @@ class BrokerNode:
             from barnabas.broker.share.default_state_persister import DefaultStatePersister
 
             member = self.state.member
-            ask_other = None if member is None else member.share_groups.states.ask
+            ask_other = None if member is None else member.share_groups.ask
             self._persister = DefaultStatePersister(lambda: self.state.share_coordinator, ask_other)
             self.core.services.append(self._persister)
         return self._persister
 
     def _make_share_partitions(self) -> SharePartitionManager:
         from barnabas.broker.share.share_group_config import ShareGroupSettings
+        from barnabas.broker.share.share_group_metrics import ShareGroupMetrics
         from barnabas.broker.share.share_partition_manager import SharePartitionManager
 
         state = self.state
         settings = ShareGroupSettings(self.config, state.metadata.group_configs)
-        return SharePartitionManager(state.replica_manager, self._make_persister(), settings)
+        metrics = ShareGroupMetrics(lambda: self.core.instant.now)
+        return SharePartitionManager(state.replica_manager, self._make_persister(), settings, metrics)
 
     def _disconnected(self, connection_id: int) -> None:
         made = self.loaded_share_partitions
@@ -316,6 +318,7 @@ class BrokerNode:
             state.metadata,
             topic.delete_before,
             self._warn,
+            lambda: self.core.instant.now,
         )
         coordinator.notify_faults(self.core.faults.tell)
         coordinator.startup(self.core.instant, elected=state.member is None)

@@ -251,6 +251,15 @@ def outcome_of(begin: Callable[[Callable[[Outcome], None]], None]) -> Steps[Outc
     return told[0]
 
 
+def run_steps(steps: Steps[Any], done: Callable[[], None]) -> None:
+    """Take steps that belong to no response, one after the other as they can be; `done` is called after the last."""
+    for wait in steps:
+        if wait is not None:
+            wait(lambda: run_steps(steps, done))
+            return
+    done()
+
+
 def message_of(purgatory: Purgatory, answer: Message | DelayedOperation | None) -> Steps[Message | None]:
     """Return a handler's answer when it is there, or raise its fault; it is given up when the client goes."""
     if not isinstance(answer, DelayedOperation):

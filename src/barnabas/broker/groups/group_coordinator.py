@@ -293,7 +293,7 @@ class GroupCoordinator:
         return self._loader.loading
 
     def count_groups(self) -> dict[tuple[str, str], int]:
-        """Count the groups by protocol (`classic`, `consumer`) and state."""
+        """Count the groups by protocol (`classic`, `consumer`, `share`) and state."""
         counts: dict[tuple[str, str], int] = {}
         for group in self._store.groups.values():
             kind = group.TYPE.lower(), group.state_name
@@ -427,6 +427,11 @@ class GroupCoordinator:
         return describe(group, self._settings, self._image)
 
     # --- share groups
+
+    @property
+    def share_rebalances(self) -> int:
+        """How many group epochs share groups have begun."""
+        return 0 if self._shares is None else self._shares.membership.rebalances
 
     def serve_share_groups(self, persister: Callable[[], Persister], end_offset: EndOffset) -> None:
         """Serve share groups, whose states `persister` keeps; `end_offset` tells where partitions end for readers."""

@@ -9,11 +9,12 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.client_quota_manager import FETCH
 from barnabas.broker.features import SHARE_VERSION, finalized
 from barnabas.broker.log_opening import when_open
 from barnabas.broker.piecewise import message_of, outcome_of
 from barnabas.broker.purgatory import DelayedOperation
-from barnabas.broker.share.acknowledging import acknowledge_all, check_member, may_read
+from barnabas.broker.share.acknowledging import acknowledge_all, check_member, count_failure, count_request, may_read
 from barnabas.broker.share.current_leaders import add_current_leaders
 from barnabas.broker.share.delayed_share_fetch import DelayedShareFetch, SharedRecords, ShareFetchLimits
 from barnabas.broker.share.persister import SharePartitionKey
@@ -157,19 +158,21 @@ def _fetch(
 def _acquire(
     broker: BrokerState, context: RequestContext, request: ShareFetchRequest, session: ShareSession, results: Results
 ) -> Message | DelayedOperation:
-    manager, limits = broker.share_partition_manager, _limits(broker, request)
+    manager, limits = broker.share_partition_manager, _limits(broker, context, request)
     led: list[LedSharePartition] = []
     has_failed = False
     for topic_id, number in session.partitions:
         try:
+            count_request(broker, topic_id, API)
             if not may_read(broker, context, topic_id):
                 raise errors.TopicAuthorizationError()
             led.append(manager.led(SharePartitionKey(session.group_id, topic_id, number), context.instant))
         except errors.KafkaError as problem:
             has_failed = True
+            count_failure(broker, topic_id, API)
             _note(results, (topic_id, number), problem)
 
-    def finish(found: list[SharedRecords]) -> Message:
+    def finish(found: list[SharedRecords], now: float) -> Message:
         for one in found:
             key = one.led.key.topic_id, one.led.key.partition
             if one.problem is not None:
@@ -179,21 +182,27 @@ def _acquire(
             result = results.setdefault(key, PartitionData(partition_index=key[1], records=b""))
             result.records = one.records
             result.acquired_records = [AcquiredRecords(*acquired) for acquired in one.acquired]
+        if broker.client_quotas.enabled:
+            # What was acquired is sent, unlike in Fetch; the client waits before it asks again.
+            size = sum(len(one.records) for one in found)
+            context.throttle = broker.client_quotas.use(context, FETCH, size, now)
         session.rotate((one.led.key.topic_id, one.led.key.partition) for one in found if one.records)
         return _response(broker, context, session, results)
 
     wait = request.max_wait_ms / 1000
     is_last = has_failed or wait <= 0 or not led
     if not led or not request.max_records or not limits.max_bytes:
-        return finish([])
+        return finish([], context.now)
     delayed = DelayedShareFetch(
         manager, broker.replica_manager, led, limits, context.now + wait if wait > 0 else inf, finish
     )
     return delayed.attempt(context.now, is_last=is_last) or delayed
 
 
-def _limits(broker: BrokerState, request: ShareFetchRequest) -> ShareFetchLimits:
+def _limits(broker: BrokerState, context: RequestContext, request: ShareFetchRequest) -> ShareFetchLimits:
     max_bytes = min(request.max_bytes, broker.config.get_int("fetch.max.bytes"))
+    if broker.client_quotas.enabled:
+        max_bytes = int(min(max_bytes, broker.client_quotas.most_at_once(context, FETCH, context.now)))
     is_strict = request.share_acquire_mode == _RECORD_LIMIT
     return ShareFetchLimits(
         Acquirer(request.member_id or "", request.max_records, max(request.batch_size, 1), is_strict),

@@ -13,9 +13,10 @@ from barnabas.broker.membership.broker_queue import BrokerQueue
 from barnabas.broker.membership.controller_producer_ids import ControllerProducerIds
 from barnabas.broker.membership.coordinator_elections import CoordinatorElections, coordinators_of
 from barnabas.broker.membership.directory_assignments import DirectoryAssignments
+from barnabas.broker.membership.gone_topics import GoneTopics
 from barnabas.broker.membership.leader_requests import LeaderRequests
 from barnabas.broker.membership.node_to_controller_channel import ControllerRequests
-from barnabas.broker.membership.share_group_port import GoneTopics, ShareGroupPort
+from barnabas.broker.membership.share_group_channels import ShareGroupChannels
 from barnabas.broker.membership.transaction_marker_channels import BrokerMarkers, ClusterMarkers
 from barnabas.broker.membership.transaction_verification import (
     BrokerVerifications,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from barnabas.broker.handlers.registry import Handler
     from barnabas.broker.instant import Instant
     from barnabas.broker.log.log_manager import DirectoryState, LogManager
+    from barnabas.broker.member_port import ShareGroupPort
     from barnabas.broker.membership.control_plane import ControlPlane
     from barnabas.broker.metadata.image_store import ImageStore
     from barnabas.broker.metadata.metadata_image import BrokerRegistration, MetadataImage
@@ -90,7 +92,7 @@ class ClusterMember:
         self.verification = TransactionVerification(self._me, lambda: self.image, self._verifications_of)
         self._markers: dict[int, BrokerMarkers] = {}
         self._verifications: dict[int, BrokerVerifications] = {}
-        self.share_groups = ShareGroupPort(
+        self.share_groups: ShareGroupPort = ShareGroupChannels(
             self._me, lambda: self.image, self.node, lambda queue, name: self.open_to_broker(queue, queue, name)
         )
         control.attach(self)

@@ -138,12 +138,14 @@ class BrokerStates(BrokerQueue[StateOperation, Told]):
         self.in_flight = [one for one in self.unsent if fits(one[0])]
         self.unsent = [one for one in self.unsent if not fits(one[0])]
         form = _FORMS[kind]
-        topics: dict[bytes, Any] = {}
+        by_topic: dict[bytes, list[StateOperation]] = {}
         for operation, _ in self.in_flight:
-            key = operation.key
-            topic = topics.setdefault(key.topic_id, form.topic(topic_id=key.topic_id))
-            topic.partitions.append(form.partition(key.partition, operation.asked))
-        return node, form.request(group_id=group_id, topics=list(topics.values()))
+            by_topic.setdefault(operation.key.topic_id, []).append(operation)
+        topics = [
+            form.topic(topic_id=topic_id, partitions=[form.partition(one.key.partition, one.asked) for one in asked])
+            for topic_id, asked in by_topic.items()
+        ]
+        return node, form.request(group_id=group_id, topics=topics)
 
     def disconnected(self, now: float) -> None:
         """See `Requester`."""

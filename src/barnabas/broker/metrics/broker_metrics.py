@@ -27,6 +27,7 @@ from barnabas.broker.metrics.idle_share import IdleShare
 from barnabas.broker.metrics.log_metrics import LogMetrics
 from barnabas.broker.metrics.replica_metrics import ReplicaMetrics
 from barnabas.broker.metrics.request_metrics import RequestMetrics
+from barnabas.broker.metrics.share_metrics import ShareMetrics
 from barnabas.broker.network.login_counts import LoginOutcome
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class BrokerMetrics(Collector):
         self._requests = RequestMetrics(node.core)
         self._logs = LogMetrics(node.logs)
         self._coordinators = CoordinatorMetrics(lambda: node.loaded_groups, lambda: node.loaded_transactions)
+        self._shares = ShareMetrics(lambda: node.loaded_share_partitions, lambda: node.loaded_shares)
         self._idle = IdleShare(thread_time)
         self.registry = CollectorRegistry()
         self.registry.register(self)
@@ -92,6 +94,7 @@ class BrokerMetrics(Collector):
         yield from self._cluster()
         yield from self._logs.collect(now)
         yield from self._coordinators.collect(now_ms)
+        yield from self._shares.collect(now)
         yield from self._connections()
         idle = self._idle.share(now, flushing)
         for name in ("server_kafkarequesthandlerpool_requesthandler", "network_socketserver_networkprocessor"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 if TYPE_CHECKING:
     from barnabas.broker.groups.group_coordinator import GroupCoordinator
@@ -15,6 +15,7 @@ _GROUPS = "kafka_coordinator_group_groupmetadatamanager_numgroups"
 #: The states of Kafka's GroupMetadataManager, of groups of the classic protocol.
 CLASSIC_STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty")
 CONSUMER_STATES = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
+SHARE_STATES = ("Empty", "Stable", "Dead")
 _COORDINATOR = "kafka_server_group_coordinator_metrics"
 
 
@@ -45,15 +46,20 @@ class CoordinatorMetrics:
                 counts.get(("classic", state), 0),
             )
         protocols = GaugeMetricFamily(f"{_COORDINATOR}_group_count", "Groups by protocol", labels=("protocol",))
-        for protocol in ("classic", "consumer"):
+        for protocol in ("classic", "consumer", "share"):
             protocols.add_metric((protocol,), sum(count for (kind, _), count in counts.items() if kind == protocol))
         yield protocols
-        states = GaugeMetricFamily(
-            f"{_COORDINATOR}_consumer_group_count", "Groups of the consumer protocol", labels=("state",)
-        )
-        for state in CONSUMER_STATES:
-            states.add_metric((state,), counts.get(("consumer", state), 0))
-        yield states
+        for kind, names, what in (
+            ("consumer", CONSUMER_STATES, "Groups of the consumer protocol"),
+            ("share", SHARE_STATES, "Share groups"),
+        ):
+            states = GaugeMetricFamily(f"{_COORDINATOR}_{kind}_group_count", what, labels=("state",))
+            for state in names:
+                states.add_metric((state,), counts.get((kind, state), 0))
+            yield states
+        rebalances = 0 if groups is None else groups.share_rebalances
+        what = "Group epochs that share groups have begun"
+        yield CounterMetricFamily(f"{_COORDINATOR}_share_group_rebalance_count", what, rebalances)
 
     def _of_transactions(self, now_ms: int) -> Iterator[Metric]:
         from barnabas.broker.transactions.transaction_state import NAMES, ONGOING

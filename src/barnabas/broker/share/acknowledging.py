@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from barnabas import errors
 from barnabas.broker.share.persister import SharePartitionKey
 from barnabas.broker.share.share_partition import Acknowledgement
+from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.kinds import AcknowledgementKind, AclOperation, ResourceType
 
 if TYPE_CHECKING:
@@ -48,6 +49,20 @@ def may_read(broker: BrokerState, context: RequestContext, topic_id: bytes) -> b
     return authorization is None or authorization.allows(context, AclOperation.READ, ResourceType.TOPIC, topic.name)
 
 
+def count_request(broker: BrokerState, topic_id: bytes, api: int) -> None:
+    """Count that a partition of a topic was asked for."""
+    topic = broker.metadata.topic_by_id(topic_id)
+    if topic is not None:
+        broker.share_partition_manager.metrics.requests[topic.name, api] += 1
+
+
+def count_failure(broker: BrokerState, topic_id: bytes, api: int) -> None:
+    """Count that what was asked of a partition of a topic has failed."""
+    topic = broker.metadata.topic_by_id(topic_id)
+    if topic is not None:
+        broker.share_partition_manager.metrics.failed[topic.name, api] += 1
+
+
 def acknowledge_all(
     broker: BrokerState,
     context: RequestContext,
@@ -59,6 +74,8 @@ def acknowledge_all(
     problems: Problems = {}
 
     def done(key: TopicIdPartition, problem: errors.KafkaError | None) -> None:
+        if problem is not None:
+            count_failure(broker, key[0], ApiKey.SHARE_ACKNOWLEDGE)
         problems[key] = problem
         if len(problems) == len(asked):
             tell(problems)
@@ -66,6 +83,7 @@ def acknowledge_all(
     if not asked:
         tell(problems)
     for key, batches in asked.items():
+        count_request(broker, key[0], ApiKey.SHARE_ACKNOWLEDGE)
         try:
             if not may_read(broker, context, key[0]):
                 raise errors.TopicAuthorizationError()

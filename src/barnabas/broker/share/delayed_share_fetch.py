@@ -65,7 +65,7 @@ class DelayedShareFetch(DelayedOperation):
         led: Sequence[LedSharePartition],
         limits: ShareFetchLimits,
         deadline: float,
-        finish: Callable[[list[SharedRecords]], Message],
+        finish: Callable[[list[SharedRecords], float], Message],
     ) -> None:
         keys = [key for one in led for key in (one, one.replica)]
         super().__init__(deadline, (*dict.fromkeys(keys),))
@@ -117,7 +117,7 @@ class DelayedShareFetch(DelayedOperation):
         acquired = self._acquire(reads, now)
         if not is_last and not failed and not acquired:
             return None
-        return self._finish(failed + acquired)
+        return self._finish(failed + acquired, now)
 
     def _can_acquire(self, led: LedSharePartition) -> bool:
         if not led.is_led and led.problem is None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.cold_search import bring_in_search
 from barnabas.broker.coordinator.timers import TimerQueue
+from barnabas.broker.piecewise import run_steps
 from barnabas.broker.share.persister import (
     UNINITIALIZED_START_OFFSET,
     SharePartitionKey,
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from barnabas.broker.share.in_flight_records import Transition
     from barnabas.broker.share.persister import Persister, Tell
     from barnabas.broker.share.share_group_config import ShareGroupSettings
+    from barnabas.broker.share.share_group_metrics import ShareGroupMetrics
 
 #: What the share coordinator says where another broker leads, or the group has begun anew.
 _FENCED = (
@@ -41,11 +44,15 @@ class LedSharePartition:
     Fetches that wait for it are parked under it.
     """
 
-    __slots__ = ("key", "leader_epoch", "problem", "replica", "state")
+    __slots__ = ("began", "expired_locks", "key", "leader_epoch", "problem", "replica", "state")
 
-    def __init__(self, key: SharePartitionKey, replica: Partition) -> None:
+    def __init__(self, key: SharePartitionKey, replica: Partition, began: float) -> None:
         self.key = key
         self.replica = replica
+        #: When it was first asked for, in monotonic seconds.
+        self.began = began
+        #: How many records were freed because their locks had ended.
+        self.expired_locks = 0
         self.leader_epoch = replica.leader_epoch
         self.state: SharePartition | None = None
         self.problem: errors.KafkaError | None = None
@@ -60,12 +67,19 @@ class LedSharePartition:
 class SharePartitionManager:
     """Loads share-partitions when they are first fetched from, keeps their states, and ends locks in time."""
 
-    __slots__ = ("_led", "_persister", "_replicas", "_timers", "sessions", "settings")
+    __slots__ = ("_led", "_persister", "_replicas", "_timers", "metrics", "sessions", "settings")
 
-    def __init__(self, replicas: ReplicaManager, persister: Persister, settings: ShareGroupSettings) -> None:
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        persister: Persister,
+        settings: ShareGroupSettings,
+        metrics: ShareGroupMetrics,
+    ) -> None:
         self._replicas = replicas
         self._persister = persister
         self.settings = settings
+        self.metrics = metrics
         self.sessions = ShareSessionCache(lambda: settings.max_sessions)
         self._led: dict[SharePartitionKey, LedSharePartition] = {}
         self._timers = TimerQueue()
@@ -96,33 +110,41 @@ class SharePartitionManager:
             self._drop(found)
         replica = self._replicas.partition_by_id(key.topic_id, key.partition)
         replica.check_leader()
-        found = self._led[key] = LedSharePartition(key, replica)
+        found = self._led[key] = LedSharePartition(key, replica, at.now)
         self._persister.read(key, found.leader_epoch, at, partial(self._loaded, found, at))
         return found
 
     def _loaded(self, led: LedSharePartition, at: Instant, answer: SharePartitionState | errors.KafkaError) -> None:
+        if isinstance(answer, errors.KafkaError):
+            self._failed(led, _told(answer))
+        elif answer.start_offset != UNINITIALIZED_START_OFFSET:
+            self._starts_at(led, answer, lambda: answer.start_offset)
+        else:
+            name, _, duration = self.settings.auto_offset_reset(led.key.group_id).partition(":")
+            if name == "by_duration":
+                timestamp = at.now_ms - parse_duration(duration)
+                # What the search reads is read beside the loop before.
+                run_steps(
+                    bring_in_search(self._replicas, led.replica.log, timestamp),
+                    lambda: self._starts_at(led, answer, lambda: _offset_from(led, timestamp)),
+                )
+            elif name == "earliest":
+                self._starts_at(led, answer, lambda: led.replica.log.log_start_offset)
+            else:
+                self._starts_at(led, answer, lambda: led.replica.log.latest_offset().offset)
+
+    def _starts_at(self, led: LedSharePartition, answer: SharePartitionState, offset: Callable[[], int]) -> None:
         try:
-            if isinstance(answer, errors.KafkaError):
-                raise _told(answer)
-            start = answer.start_offset
-            if start == UNINITIALIZED_START_OFFSET:
-                start = self._first_offset(led, at)
-            led.state = SharePartition(answer, start, led.leader_epoch)
+            led.state = SharePartition(answer, offset(), led.leader_epoch)
         except errors.KafkaError as problem:
-            led.problem = problem
-            self._drop(led)
+            self._failed(led, problem)
+            return
+        self.metrics.count_load(led.began)
         self._replicas.wake(led)
 
-    def _first_offset(self, led: LedSharePartition, at: Instant) -> int:
-        log, strategy = led.replica.log, self.settings.auto_offset_reset(led.key.group_id)
-        name, _, duration = strategy.partition(":")
-        if name == "earliest":
-            return log.log_start_offset
-        if name == "by_duration":
-            found = log.offset_for_timestamp(at.now_ms - parse_duration(duration))
-            if found is not None:
-                return found.offset
-        return log.latest_offset().offset
+    def _failed(self, led: LedSharePartition, problem: errors.KafkaError) -> None:
+        led.problem = problem
+        self._drop(led)
 
     def _drop(self, led: LedSharePartition) -> None:
         if self._led.get(led.key) is led:
@@ -153,6 +175,7 @@ class SharePartitionManager:
             return
         update = state.expire_locks(self.settings.limits(led.key.group_id), at.now)
         if update is not None:
+            led.expired_locks += sum(one.last_offset - one.first_offset + 1 for one in update.state_batches)
             self._persister.write(led.key, update, at, partial(self._freed, led))
             self._replicas.wake(led)
         self.acquired(led)
@@ -185,6 +208,7 @@ class SharePartitionManager:
             tell(problem)
             return
         self.acquired(led)
+        self.metrics.count_acknowledged(acknowledgements)
         if transition is None:
             tell(None)
         else:
@@ -230,6 +254,13 @@ class SharePartitionManager:
     def led_share_partitions(self) -> list[LedSharePartition]:
         """What is loaded, for those who look on."""
         return list(self._led.values())
+
+
+def _offset_from(led: LedSharePartition, timestamp: int) -> int:
+    """Return the first offset from a time (epoch ms) on, where nothing is so new the end."""
+    log = led.replica.log
+    found = log.offset_for_timestamp(timestamp)
+    return log.latest_offset().offset if found is None else found.offset
 
 
 def _told(problem: errors.KafkaError) -> errors.KafkaError:

@@ -48,6 +48,11 @@ class ShareSessionCache:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    @property
+    def partitions(self) -> int:
+        """The partitions of all sessions together."""
+        return sum(len(session.partitions) for session in self._sessions.values())
+
     def get(self, group_id: str, member_id: str) -> ShareSession:
         """Return a member's session. Raises ShareSessionNotFoundError."""
         session = self._sessions.get((group_id, member_id))

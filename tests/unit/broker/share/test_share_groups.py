@@ -13,6 +13,12 @@ from barnabas.protocol.messages import (
     delete_share_group_offsets_request,
     describe_share_group_offsets_request,
 )
+from barnabas.protocol.messages.alter_client_quotas_request import (
+    AlterClientQuotasRequest,
+    EntityData,
+    EntryData,
+    OpData,
+)
 from barnabas.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from barnabas.protocol.messages.list_groups_request import ListGroupsRequest
@@ -393,3 +399,31 @@ def test_group_records_are_kafkas(shared: CoreBroker) -> None:
     records = log.read(0, 1 << 20).records
     types = {int.from_bytes(record.key[:2], "big") for found in read_batches(records) for record in found}
     assert types == {10, 11, 12, 13, 14, 15}
+
+
+# --- quotas, and where a group begins
+
+
+def test_what_is_fetched_counts_against_the_quota_and_is_sent_all_the_same(shared: CoreBroker) -> None:
+    entry = EntryData(entity=[EntityData(entity_type="client-id", entity_name="test")])
+    entry.ops = [OpData(key="consumer_byte_rate", value=100.0)]
+    shared.connect().request(AlterClientQuotasRequest(entries=[entry]), 1)
+    member = joined(shared)
+    put(shared, bytes(3000))
+    response = member.send_fetch()
+    assert acquired(response) == [(0, 0, 1)], "what is acquired must not get lost"
+    assert response.throttle_time_ms > 10_000
+
+
+@pytest.mark.parametrize(("reset", "expected"), [("by_duration:PT1M", 1), ("by_duration:PT2H", 0), ("latest", 2)])
+def test_a_group_begins_where_its_setting_says(shared: CoreBroker, reset: str, expected: int) -> None:
+    put(shared, b"old")
+    shared.advance(3600)
+    shared.connect().request(produce("t", batch(b"new", now_ms=shared.now_ms)), 12)
+    set_group(shared, "share.auto.offset.reset", reset)
+    member = ShareMember(shared)
+    member.heartbeat()
+    before = member.fetch()
+    shared.connect().request(produce("t", batch(b"newest", now_ms=shared.now_ms)), 12)
+    found = [offset for first, last, _ in before + member.fetch() for offset in range(first, last + 1)]
+    assert found == list(range(expected, 3))

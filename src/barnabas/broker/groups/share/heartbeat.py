@@ -51,7 +51,7 @@ def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:
 class ShareMembership:
     """Who is in which share group, and what each member has."""
 
-    __slots__ = ("_image", "_settings", "_states", "_store", "_timers")
+    __slots__ = ("_image", "_settings", "_states", "_store", "_timers", "rebalances")
 
     def __init__(
         self,
@@ -66,6 +66,8 @@ class ShareMembership:
         self._timers = timers
         self._image = image
         self._states = states
+        #: How many group epochs were begun.
+        self.rebalances = 0
 
     def prepare(self, request: ShareGroupHeartbeatRequest, at: Instant, go_on: Callable[[], None]) -> None:
         """Have the states begun that a member's heartbeat needs; `go_on` is called then, or after a moment.
@@ -169,6 +171,7 @@ class ShareMembership:
         found = metadata_hash(group.subscribed_topics, self._image)
         if changed or found != group.metadata_hash:
             draft.put_epoch(group.epoch + 1, found)
+            self.rebalances += 1
 
     def _update_target(self, draft: ShareGroupDraft, at: Instant) -> None:
         group = draft.group

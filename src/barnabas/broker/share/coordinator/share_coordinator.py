@@ -5,6 +5,7 @@ It reads no clock and touches no disk or socket: the time comes with each call, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import inf
@@ -20,6 +21,7 @@ from barnabas.broker.share.coordinator import share_group_offset as records
 from barnabas.broker.share.coordinator.combine_state_batches import combine_state_batches
 from barnabas.broker.share.coordinator.share_group_offset import ShareGroupOffset, initialized
 from barnabas.broker.share.coordinator.share_state_store import ShareStateStore
+from barnabas.broker.share.latencies import Latencies
 from barnabas.broker.share.persister import (
     ANY_EPOCH,
     UNINITIALIZED_COUNT,
@@ -50,10 +52,23 @@ Prune = Callable[[int, int], None]
 class ShareCoordinator:
     """All share-partitions whose state this broker keeps, in `__share_group_state` behind the port `storage`.
 
-    `updates_per_snapshot` is how many update records come between two snapshots; `prune` deletes records.
+    `updates_per_snapshot` is how many update records come between two snapshots; `prune` deletes records;
+    `clock` gives monotonic seconds.
     """
 
-    __slots__ = ("_closed", "_image", "_loader", "_log", "_prune", "_store", "_sweep", "_updates_per_snapshot", "_warn")
+    __slots__ = (
+        "_clock",
+        "_closed",
+        "_image",
+        "_loader",
+        "_log",
+        "_prune",
+        "_store",
+        "_sweep",
+        "_updates_per_snapshot",
+        "_warn",
+        "writes",
+    )
 
     def __init__(
         self,
@@ -62,7 +77,11 @@ class ShareCoordinator:
         image: TopicImage,
         prune: Prune,
         warn: Callable[[str], None],
+        clock: Callable[[], float],
     ) -> None:
+        self._clock = clock
+        #: How long writes of states took until they were committed.
+        self.writes = Latencies()
         self._updates_per_snapshot = updates_per_snapshot
         self._log = CoordinatorLog(storage)
         self._store = ShareStateStore(self._partition_of)
@@ -132,6 +151,10 @@ class ShareCoordinator:
 
     def __len__(self) -> int:
         return len(self._store.states)
+
+    def count_partitions(self) -> Counter[str]:
+        """Count the partitions of the topic that this broker was elected for, by state: loading, active, failed."""
+        return Counter(state.lower() for state in self._loader.states.values())
 
     # --- where share-partitions are
 
@@ -218,6 +241,12 @@ class ShareCoordinator:
         self._check_topic(key)
         # Who leads is noted by reading.
         self._write(key, state, update._replace(leader_epoch=state.leader_epoch), at)
+        self.after_commit([key], partial(self._written, self._clock()))
+
+    def _written(self, began: float, problem: errors.KafkaError | None) -> None:
+        if problem is None:
+            now = self._clock()
+            self.writes.record(now - began, now)
 
     def _write(self, key: SharePartitionKey, state: ShareGroupOffset, update: StateUpdate, at: Instant) -> None:
         update = update._replace(state_batches=combine_state_batches(update.state_batches, update.start_offset))
@@ -279,7 +308,11 @@ class ShareCoordinator:
                 self._warn(f"{self._log.storage.name}-{partition} could not be made shorter: {problem}")
 
     def _snapshot_cold(self, states: Mapping[SharePartitionKey, ShareGroupOffset], at: Instant) -> None:
-        """Write snapshots of what has had no write for long, unless that holds for all."""
+        """Write snapshots of what has had no write for long, unless that holds for all; end what has no topic."""
+        for key in [key for key in states if self._image.topic_by_id(key.topic_id) is None]:
+            # The topic went while its states were being loaded.
+            self._commit(key, records.tombstone(key), None, at)
+        states = {key: state for key, state in states.items() if self._image.topic_by_id(key.topic_id) is not None}
         if all(state.create_timestamp_ms != state.write_timestamp_ms for state in states.values()):
             return
         for key, state in states.items():
