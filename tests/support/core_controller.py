@@ -12,7 +12,7 @@ from barnabas.broker.kraft.controller_node import ControllerNode, NodeEnvironmen
 from barnabas.broker.kraft.quorum_storage import QuorumStorage
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.raft.raft_driver import Channel, Destination, RaftDriver, Timer
-from barnabas.broker.storage_threads import InlineStorage
+from barnabas.broker.storage_threads import InlineStorage, Storage
 from tests.support.core_broker import DATA, START_MS, CoreClient
 
 CONTROLLER_SETTINGS = {
@@ -32,7 +32,12 @@ class _Alarm:
 class CoreController:
     """A node of the quorum in memory; `advance` moves its clocks. `crashed()` goes on with its files."""
 
-    def __init__(self, settings: dict[str, Any] | None = None, filesystem: MemoryFileSystem | None = None) -> None:
+    def __init__(
+        self,
+        settings: dict[str, Any] | None = None,
+        filesystem: MemoryFileSystem | None = None,
+        disk: Storage | None = None,
+    ) -> None:
         self.warnings: list[str] = []
         self.problems: list[Exception] = []
         self.now = 100.0
@@ -41,12 +46,18 @@ class CoreController:
         self._wake = inf
         chance = random.Random(1)
         config = BrokerConfig(self.settings)
+        disk = disk or InlineStorage()
         storage = QuorumStorage(config, DATA, self.filesystem, chance.randbytes)
-        environment = NodeEnvironment(lambda: self.instant, chance, InlineStorage(), self.warnings.append)
+        environment = NodeEnvironment(lambda: self.instant, chance, disk, self.warnings.append)
         addresses = {one.name: (one.host, one.port) for one in config.listeners}
         self.node = ControllerNode(config, storage, addresses, environment)
         self.driver = RaftDriver(
-            self.node.raft, self._open_channel, self._call_at, lambda: self.instant, self.problems.append
+            self.node.raft,
+            self._open_channel,
+            self._call_at,
+            lambda: self.instant,
+            self.problems.append,
+            disk,
         )
         requests = self.node.requests
         requests.ask_quorum, requests.forget, requests.turn_soon = (

@@ -13,6 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from barnabas.broker.instant import Instant
+from barnabas.broker.log.truncation import done_beside
 from barnabas.broker.raft.control_records import build_control_batch
 from barnabas.broker.raft.errors import RaftError
 from barnabas.broker.raft.kafka_raft_client import KafkaRaftClient
@@ -31,7 +32,7 @@ from barnabas.protocol.messages.api_versions_response import ApiVersionsResponse
 from barnabas.protocol.messages.k_raft_version_record import KRaftVersionRecord
 from barnabas.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from barnabas.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
-from tests.support.raft_log import FileDisk, MemoryDisk, batches_in
+from tests.support.raft_log import DelayedStorage, FileDisk, MemoryDisk, batches_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -112,7 +113,7 @@ class Member:
         self.disk = MemoryDisk() if not cluster.on_files else FileDisk(cluster.random)
         self.log, self.store = self.disk.open()
         self.life = 0
-        self.paused_until = 0.0
+        self.paused_until = self.disk_stalls_until = 0.0
         #: Whether the machine is gone, and not the process alone: no connection is reset, none refused.
         self.is_silent = False
         self.client: KafkaRaftClient | None = None
@@ -129,6 +130,7 @@ class Member:
         self._wake = 0.0
         self.is_silent = False
         self.client = KafkaRaftClient(self.config, self.log, self.store, Random(self.cluster.random.random()))
+        self.storage = self.client.replica.disk.storage = DelayedStorage(self)
         self.machine = StateMachine(self)
         self.client.register(self.machine)
         self.client.initialize(self.cluster.instant)
@@ -202,6 +204,8 @@ class RaftCluster:
         self._request_ids = count(1)
         self._waiting: dict[int, tuple[Member, int, int, int, Member]] = {}
         self.loss = self.duplication = self.lateness = 0.0
+        #: How long the disk takes at most, in seconds; 0: nothing waits for it.
+        self.disk_delay = 0.0
         self.cut: set[tuple[int, int]] = set()
         #: Pairs (asker, asked) whose connections are refused: the asker hears at once that there is no answer.
         self.refused: set[tuple[int, int]] = set()
@@ -240,7 +244,8 @@ class RaftCluster:
         writer = member.log.create_snapshot(BOOTSTRAP_SNAPSHOT_ID)
         assert writer is not None
         writer.append(build_control_batch(messages, base_offset=0, epoch=0, timestamp_ms=0))
-        writer.freeze()
+        for work in writer.freeze():
+            member.disk.run(work)
 
     # -- time --------------------------------------------------------------------------------------------------------
 
@@ -472,9 +477,12 @@ class RaftCluster:
         writer = client.create_snapshot(snapshot_id, 0)
         if writer is not None:
             writer.append_values(machine.values)  # type: ignore[attr-defined]
-            writer.freeze()
-        if delete:
-            member.log.delete_before_snapshot(snapshot_id)
+
+            def written(_: None) -> None:
+                if delete and member.client is client:
+                    member.log.delete_before_snapshot(snapshot_id)
+
+            done_beside(writer.freeze(), member.storage, written)
 
     def change_voters(self, node_id: int, *, add: bool) -> int:
         """Ask the leader for another voter, or one less; the number under which its answer will be."""
@@ -500,7 +508,7 @@ class RaftCluster:
         self.refused.clear()
         self.loss = self.duplication = self.lateness = 0.0
         for member in self.members:
-            member.paused_until = 0.0
+            member.paused_until = member.disk_stalls_until = 0.0
             if member.client is None:
                 member.start()
             else:

@@ -1,8 +1,9 @@
 """All that can happen to three voters within bounds: every order of messages, losses, doubles, timeouts and crashes.
 
 A step is one message that arrives, one timer that runs out, one crash with all that is not on the disk lost, or one
-append. Steps of a state are tried all (`explore`), or drawn (`walk`, which goes deeper). A message that is never
-delivered is lost; clocks are each node's own and count for nothing else, so states that differ in them only are one.
+append; in drawn orders also what a disk is done with. Steps of a state are tried all (`explore`), or drawn (`walk`,
+which goes deeper). A message that is never delivered is lost; clocks are each node's own and count for nothing else, so
+states that differ in them only are one.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from barnabas.broker.raft.kafka_raft_client import KafkaRaftClient
 from barnabas.broker.raft.leader_state import LeaderState
 from barnabas.broker.raft.raft_config import RaftConfig
 from barnabas.broker.raft.replica import InboundRequest, OutboundRequest
+from barnabas.broker.storage_threads import Work
 from barnabas.protocol.message import Message
 from tests.support.raft_cluster import BrokenPromiseError, directory_of, endpoints_of, voter_set
 from tests.support.raft_log import MemoryLog, MemoryStore
@@ -45,11 +47,27 @@ class Bounds(NamedTuple):
     letters: int = 8
 
 
+class PatientStorage:
+    """Storage of one process whose work is done when it is its turn."""
+
+    def __init__(self, waiting: list[tuple[Work, Work]]) -> None:
+        self._waiting = waiting
+
+    def submit(self, work: Work, done: Work) -> None:
+        """See `Storage`."""
+        self._waiting.append((work, done))
+
+    def drain(self) -> None:
+        """See `Storage`."""
+
+
 class World:
     """Three voters, their disks, and what is on its way."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: Bounds, *, waits_for_disks: bool = False) -> None:
         self.bounds = bounds
+        #: What each disk is at; None: nothing waits for a disk.
+        self.disks: list[list[tuple[Work, Work]]] | None = [[] for _ in _VOTERS] if waits_for_disks else None
         self.logs = [MemoryLog() for _ in _VOTERS]
         self.stores = [MemoryStore() for _ in _VOTERS]
         self.now = [0.0] * len(_VOTERS)
@@ -75,6 +93,8 @@ class World:
             fetch_max_wait=0.0,
         )
         client = KafkaRaftClient(config, self.logs[i], self.stores[i], Random(i))
+        if self.disks is not None:
+            client.replica.disk.storage = PatientStorage(self.disks[i])
         client.initialize(Instant(self.now[i], 0))
         return client
 
@@ -86,6 +106,8 @@ class World:
         if self.doubles < self.bounds.doubles:
             found += [("double", position) for position in range(len(self.letters))]
         for i in _VOTERS:
+            if self.disks is not None and self.disks[i]:
+                found.append(("disk", i))
             state = self.clients[i].replica.quorum.state
             if isinstance(state, LeaderState):
                 if self.appends < self.bounds.appends:
@@ -112,9 +134,17 @@ class World:
             self._turn(which)
         elif what == "time out":
             self._time_out(which)
+        elif what == "disk":
+            assert self.disks is not None
+            work, done = self.disks[which].pop(0)
+            work()
+            done()
+            self._turn(which)
         else:
             self.crashes += 1
             self.lives[which] += 1
+            if self.disks is not None:
+                self.disks[which] = []
             log = self.logs[which]
             while log.end_offset > log.flushed:
                 log.end_offset = log.batches.pop().base_offset
@@ -122,6 +152,10 @@ class World:
             self.letters = [one for one in self.letters if one.is_request or one.receiver != which]
             self.clients[which] = self._client(which)
             self._turn(which)
+
+    def is_at_risk(self, what: str, i: int) -> bool:
+        """Say whether a crash would take what the disk is at."""
+        return what == "crash" and self.disks is not None and bool(self.disks[i])
 
     def _time_out(self, i: int) -> None:
         state = self.clients[i].replica.quorum.state
@@ -247,13 +281,20 @@ def explore(bounds: Bounds, most_states: int) -> int:
 
 
 def walk(seed: int, bounds: Bounds, steps: int = 150) -> None:
-    """Draw steps; rare ones less often."""
+    """Draw steps, those of the disks too; rare ones less often."""
     random = Random(seed)
-    world = World(bounds)
+    world = World(bounds, waits_for_disks=random.random() < 0.6)
     weights = {"deliver": 8.0, "double": 0.3, "append": 2.0, "time out": random.choice([0.5, 2.0, 4.0])}
-    weights["crash"] = random.choice([0.3, 1.5])
-    for _ in range(steps):
+    weights["crash"] = random.choice([0.03, 0.1] if world.disks is not None else [0.3, 1.5])
+    slow = random.choice([*_VOTERS, -1])
+    for _ in range(steps if world.disks is None else 3 * steps):
         possible = world.steps()
         if not possible:
             return
-        world.take(random.choices(possible, [weights[what] for what, _ in possible])[0])
+        chances = [
+            (0.2 if which == slow else 16.0)
+            if what == "disk"
+            else weights[what] * (1 + 4 * world.is_at_risk(what, which))
+            for what, which in possible
+        ]
+        world.take(random.choices(possible, chances)[0])

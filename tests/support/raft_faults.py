@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from barnabas.broker.log.truncation import done_beside
 from barnabas.broker.raft import epoch_states, fetch_server
 from barnabas.broker.raft import follower_fetcher as log_fetcher
 from barnabas.broker.raft.control_record_state_machine import PartitionState
+from barnabas.broker.raft.disk_work import DiskWork
 from barnabas.broker.raft.epoch_states import EpochElection, UnattachedState
 from barnabas.broker.raft.follower_fetcher import LogFetcher
 from barnabas.broker.raft.leader_state import LeaderState
@@ -17,9 +19,11 @@ from barnabas.broker.raft.replicated_log import Divergence
 from barnabas.broker.raft.request_manager import RequestManager
 from barnabas.broker.raft.voter_changes import VoterChanges
 from barnabas.broker.raft.voter_set import VoterSet
+from tests.support.raft_log import MemoryLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from random import Random
 
     import pytest
 
@@ -69,28 +73,39 @@ def _commit_an_earlier_epoch(patch: pytest.MonkeyPatch) -> None:
 
 
 def _acknowledge_before_the_flush(patch: pytest.MonkeyPatch) -> None:
-    append = LogFetcher._append
+    def flush(self: Replica) -> None:
+        if not self.disk.is_flushing and self.log.flushed_offset < self.log.end_offset:
+            self.disk.flush(self.log.flush(), self._flushed)
 
-    def unflushed(self: LogFetcher, state: object, found: object, now_ms: int) -> None:
-        log = self._replica.log
-        flush, log.flush = log.flush, lambda: None  # type: ignore[method-assign]
-        try:
-            append(self, state, found, now_ms)  # type: ignore[arg-type]
-        finally:
-            log.flush = flush  # type: ignore[method-assign]
-
-    patch.setattr(LogFetcher, "_append", unflushed)
+    patch.setattr(Replica, "flush", flush)
+    patch.setattr(Replica, "is_log_on_disk", property(lambda _self: True))
 
 
 def _leader_counts_what_is_not_flushed(patch: pytest.MonkeyPatch) -> None:
-    def append(self: Replica, state: LeaderState, _now: float, now_ms: int) -> None:
-        records = state.accumulator.drain(now_ms)
-        if records:
-            self.log.append(records, state.epoch, now_ms)
-            self.partition_state.update()
-            self.update_leader_end(state)
+    update = LeaderState.update_local
+    patch.setattr(LeaderState, "update_local", lambda self, end, _flushed, voters: update(self, end, end, voters))
 
-    patch.setattr(Replica, "append_as_leader", append)
+
+def _forget_what_was_not_flushed_before_the_restart(patch: pytest.MonkeyPatch) -> None:
+    reopen = MemoryLog.reopen
+
+    def all_is_flushed(self: MemoryLog, random: Random | None = None) -> None:
+        reopen(self, random)
+        self.flushed_offset = self.end_offset
+
+    patch.setattr(MemoryLog, "reopen", all_is_flushed)
+
+
+def _send_before_the_disk_has_it(patch: pytest.MonkeyPatch) -> None:
+    def take(self: Replica) -> list[object]:
+        outbound, self._outbound = self._outbound, []
+        return list(outbound)
+
+    patch.setattr(Replica, "take_outbound", take)
+
+
+def _go_on_while_the_disk_is_busy(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(DiskWork, "do_first", lambda self, steps: done_beside(steps, self.storage, lambda _: None))
 
 
 def _vote_for_a_shorter_log(patch: pytest.MonkeyPatch) -> None:
@@ -215,6 +230,9 @@ FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "a record of an earlier epoch is committed by itself": _commit_an_earlier_epoch,
     "acknowledged before the flush": _acknowledge_before_the_flush,
     "the leader counts what is not flushed": _leader_counts_what_is_not_flushed,
+    "a restart forgets what was not flushed": _forget_what_was_not_flushed_before_the_restart,
+    "a message goes out before the disk has what it says": _send_before_the_disk_has_it,
+    "messages are treated while the log is cut": _go_on_while_the_disk_is_busy,
     "a vote for a shorter log": _vote_for_a_shorter_log,
     "a vote for a longer log of an earlier epoch": _vote_by_length_alone,
     "a response of an earlier epoch is believed": _believe_an_earlier_epoch,

@@ -38,6 +38,7 @@ class History:
         cluster.loss = self.random.choice([0.0, 0.02, 0.2])
         cluster.duplication = self.random.choice([0.0, 0.1])
         cluster.lateness = self.random.choice([0.0, 0.02])
+        cluster.disk_delay = self.random.choice([0.0, 0.004, 0.04, 0.2])
         self._written = 0
 
     def run(self) -> None:
@@ -103,7 +104,9 @@ class History:
         elif kind < 0.6:
             member.paused_until = until
             cluster.at(until, member.turn)
-        elif kind < 0.65:
+        elif kind < 0.64:
+            self._stall(member, until)
+        elif kind < 0.68:
             for every in cluster.members:
                 self._kill(every, until, power_loss=True)
         else:
@@ -117,6 +120,13 @@ class History:
                 pairs |= {(other, this) for this, other in pairs}
             links |= pairs
             cluster.at(until, lambda: links.difference_update(pairs))
+
+    def _stall(self, member: Member, until: float) -> None:
+        """Let a disk stand still, perhaps until the power is lost, and with it all that waited."""
+        member.disk_stalls_until = until
+        if self.random.random() < 0.6:
+            restart_at = until + self.random.uniform(0.0, 1.0)
+            self.cluster.at(until, lambda: self._kill(member, restart_at, power_loss=True))
 
     def _kill(self, member: Member, until: float, *, power_loss: bool, silent: bool = False) -> None:
         if member.client is None:
@@ -147,6 +157,60 @@ class History:
         return ends == {self.cluster.committed_end}
 
 
+class PowerLoss:
+    """Three voters, some with disks that stand still while records are written, some of which then lose the power."""
+
+    def __init__(self, seed: int, *, on_files: bool = False) -> None:
+        self.random = Random(seed)
+        self.cluster = RaftCluster(seed, voters=3, on_files=on_files)
+        self.cluster.disk_delay = 0.002
+
+    def run(self) -> None:
+        """Play it. Raises `BrokenPromiseError`."""
+        cluster = self.cluster
+        for _ in range(3):
+            cluster.run_until(self._commits, 30.0)
+            self._lose()
+            cluster.run(self.random.uniform(2.0, 4.0))
+            cluster.heal()
+        cluster.run_until(self._commits, 30.0)
+        cluster.run(5.0)
+        cluster.check_logs()
+
+    def _commits(self) -> bool:
+        leader = self.cluster.leader
+        state = None if leader is None else leader.leader_state
+        return state is not None and state.high_watermark is not None
+
+    def _lose(self) -> None:
+        cluster, random = self.cluster, self.random
+        leader, members = cluster.leader, cluster.members
+        for member in random.sample(members, random.randint(1, 2)):
+            member.disk_stalls_until = cluster.now + 10.0
+        apart = random.choice(members)
+        if apart is not leader and random.random() < 0.7:
+            cluster.cut = {(apart.id, other.id) for other in members} | {(other.id, apart.id) for other in members}
+        cluster.append([b"a"], leader)
+        cluster.run(random.uniform(0.0, 0.15))
+        for member in random.sample(members, random.randint(1, 2)):
+            if member.client is not None:
+                member.stop(power_loss=True)
+                member.disk_stalls_until = 0.0
+                cluster.at(cluster.now + 0.01, lambda member=member: member.client or member.start())
+        cluster.cut.clear()
+        if random.random() < 0.6:
+            away = random.choice(members)
+            cluster.cut = {(away.id, other.id) for other in members} | {(other.id, away.id) for other in members}
+
+
+def play_power_loss(seed: int, *, on_files: bool = False) -> None:
+    """Play one short history of power that is lost; what is raised names the seed."""
+    try:
+        PowerLoss(seed, on_files=on_files).run()
+    except Exception as error:
+        raise BrokenPromiseError(f"seed {seed}: {error!r}") from error
+
+
 def play(seed: int, seconds: float = 40.0, *, on_files: bool = False) -> None:
     """Play one history; what is raised names the seed."""
     try:
@@ -157,4 +221,4 @@ def play(seed: int, seconds: float = 40.0, *, on_files: bool = False) -> None:
         raise BrokenPromiseError(f"seed {seed}: {error!r}") from error
 
 
-__all__ = ["History", "StateMachine", "play"]
+__all__ = ["History", "StateMachine", "play", "play_power_loss"]

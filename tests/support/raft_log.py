@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.raft.kafka_metadata_log import FileQuorumStateStore, KafkaMetadataLog
 from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
+from barnabas.broker.raft.replicated_log import BOOTSTRAP_SNAPSHOT_ID
 from barnabas.records import scan_batches
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from random import Random
 
+    from barnabas.broker.log.truncation import Steps
     from barnabas.protocol.message import Buffer
+    from tests.support.raft_cluster import Member
 
 
 _DATA = "/data"
+
+
+def _nothing() -> None:
+    return
 
 
 class LogBatch(NamedTuple):
@@ -37,9 +46,9 @@ class MemoryStore:
         """See `QuorumStateStore`."""
         return self.content
 
-    def write(self, content: bytes) -> None:
+    def write(self, content: bytes) -> Steps[None]:
         """See `QuorumStateStore`."""
-        self.content = content
+        yield lambda: setattr(self, "content", content)
 
 
 class MemorySnapshot:
@@ -59,9 +68,11 @@ class MemorySnapshot:
         """See `RawSnapshotWriter`."""
         self._data += data
 
-    def freeze(self) -> None:
+    def freeze(self) -> Steps[None]:
         """See `RawSnapshotWriter`."""
-        self._log.snapshots[self.snapshot_id] = bytes(self._data)
+        yield _nothing
+        if self.snapshot_id.offset >= self._log.start_offset:
+            self._log.snapshots[self.snapshot_id] = bytes(self._data)
 
     def close(self) -> None:
         """See `RawSnapshotWriter`."""
@@ -76,7 +87,10 @@ class MemoryLog:
         self.high_watermark = 0
         self.batches: list[LogBatch] = []
         self.snapshots: dict[OffsetAndEpoch, bytes] = {}
-        self.flushed = 0
+        #: What the disk has, and what of that the process knows.
+        self.flushed = self.flushed_offset = 0
+        self.is_flushing = False
+        self.life = 0
 
     @property
     def last_fetched_epoch(self) -> int:
@@ -124,28 +138,46 @@ class MemoryLog:
             self.batches.append(LogBatch(header.base_offset, header.last_offset, header.partition_leader_epoch, data))
             self.end_offset = header.last_offset + 1
 
-    def flush(self) -> None:
+    def flush(self) -> Steps[None]:
         """See `ReplicatedLog`."""
-        self.flushed = self.end_offset
+        end, life = self.end_offset, self.life
+        self.is_flushing = True
+        yield partial(self._reach, end, life)
+        self.is_flushing = False
+        self.flushed_offset = max(self.flushed_offset, end)
 
-    def truncate_to(self, offset: int) -> None:
+    def _reach(self, end: int, life: int) -> None:
+        if life == self.life:
+            self.flushed = max(self.flushed, end)
+
+    def truncate_to(self, offset: int) -> Steps[None]:
         """See `ReplicatedLog`."""
         if offset < self.high_watermark:
             raise ValueError(f"{offset} is below the high watermark {self.high_watermark}")
+        assert not self.is_flushing, "a flush is in flight"
+        yield _nothing
         while self.batches and self.batches[-1].last_offset >= offset:
             self.end_offset = self.batches.pop().base_offset
         self.flushed = min(self.flushed, self.end_offset)
+        self.flushed_offset = min(self.flushed_offset, self.end_offset)
+        yield _nothing
 
-    def truncate_to_latest_snapshot(self) -> bool:
+    def truncate_to_latest_snapshot(self) -> Steps[bool]:
         """See `ReplicatedLog`."""
         latest = self.latest_snapshot_id
         if latest is None or (latest.epoch, latest.offset) <= (self.last_fetched_epoch, self.end_offset):
             return False
-        self.batches.clear()
-        self.start_offset = self.end_offset = self.flushed = latest.offset
-        self.high_watermark = latest.offset
-        self.snapshots = {latest: self.snapshots[latest]}
+        assert not self.is_flushing, "a flush is in flight"
+        yield _nothing
+        self._begin_at(latest)
+        yield _nothing
         return True
+
+    def _begin_at(self, snapshot_id: OffsetAndEpoch) -> None:
+        self.batches.clear()
+        self.start_offset = self.end_offset = self.flushed = self.flushed_offset = snapshot_id.offset
+        self.high_watermark = snapshot_id.offset
+        self.snapshots = {snapshot_id: self.snapshots[snapshot_id]}
 
     def update_high_watermark(self, offset: int) -> None:
         """See `ReplicatedLog`."""
@@ -179,6 +211,8 @@ class MemoryLog:
         if snapshot_id not in self.snapshots or snapshot_id.offset <= self.start_offset:
             return False
         self.start_offset = snapshot_id.offset
+        self.flushed = max(self.flushed, snapshot_id.offset)
+        self.flushed_offset = max(self.flushed_offset, snapshot_id.offset)
         self.batches = [batch for batch in self.batches if batch.last_offset >= snapshot_id.offset]
         self.snapshots = {key: data for key, data in self.snapshots.items() if key.offset >= snapshot_id.offset}
         return True
@@ -194,8 +228,13 @@ class MemoryLog:
             lost = [batch for batch in self.batches if batch.last_offset >= self.flushed]
             for _ in range(random.randint(0, len(lost))):
                 self.end_offset = self.batches.pop().base_offset
-        self.flushed = self.end_offset
-        self.high_watermark = self.start_offset
+            self.flushed = self.end_offset
+        self.life += 1
+        self.is_flushing = False
+        self.flushed_offset = self.high_watermark = self.start_offset
+        latest = self.latest_snapshot_id
+        if latest is not None and latest > BOOTSTRAP_SNAPSHOT_ID and self.end_offset < latest.offset:
+            self._begin_at(latest)
 
 
 class MemoryDisk:
@@ -214,6 +253,10 @@ class MemoryDisk:
         self._log.reopen(random)
         return self._log, self._store
 
+    def run(self, work: Callable[[], None]) -> None:
+        """Do what waits for the disk."""
+        work()
+
 
 class FileDisk:
     """A disk with Kafka's files, which tears what was not synced when the power is lost."""
@@ -221,11 +264,31 @@ class FileDisk:
     def __init__(self, random: Random) -> None:
         self._filesystem = MemoryFileSystem(random)
         self._filesystem.make_directory(_DATA)
+        self._may_wait = True
+        #: What waited for the disk on the loop, while nothing was being opened.
+        self.waits: list[str] = []
+        self.syncs = 0
+        self._filesystem.fail = self._note
 
     def open(self) -> tuple[KafkaMetadataLog, FileQuorumStateStore]:
         """Return what is on it."""
         config = {"metadata.log.segment.bytes": 600}
-        return KafkaMetadataLog(self._filesystem, _DATA, config, 0), FileQuorumStateStore(self._filesystem, _DATA)
+        self._may_wait = True
+        found = KafkaMetadataLog(self._filesystem, _DATA, config, 0), FileQuorumStateStore(self._filesystem, _DATA)
+        self._may_wait = False
+        return found
+
+    def run(self, work: Callable[[], None]) -> None:
+        """See `MemoryDisk`."""
+        self._may_wait = True
+        work()
+        self._may_wait = False
+
+    def _note(self, operation: str, path: str) -> None:
+        if operation == "sync":
+            self.syncs += 1
+            if not self._may_wait:
+                self.waits.append(path)
 
     def crash(self, random: Random | None) -> tuple[KafkaMetadataLog, FileQuorumStateStore]:
         """See `MemoryDisk`."""
@@ -234,6 +297,41 @@ class FileDisk:
         else:
             self._filesystem.power_loss()
         return self.open()
+
+
+class DelayedStorage:
+    """The storage of one process: every piece of work is done some time later, and known to be done later still."""
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+        self._life = member.life
+
+    def submit(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        """See `Storage`."""
+        cluster, member = self._member.cluster, self._member
+        if not cluster.disk_delay:
+            member.disk.run(work)
+            done()
+            return
+
+        def run() -> None:
+            if self._life == member.life:
+                member.disk.run(work)
+                cluster.at(cluster.now + cluster.random.uniform(0.0, cluster.disk_delay / 4), tell)
+
+        def tell() -> None:
+            if self._life == member.life:
+                if member.paused_until > cluster.now:
+                    cluster.at(member.paused_until, tell)
+                    return
+                done()
+                member.turn()
+
+        delay = cluster.random.uniform(0.0, cluster.disk_delay)
+        cluster.at(max(cluster.now + delay, member.disk_stalls_until), run)
+
+    def drain(self) -> None:
+        """See `Storage`."""
 
 
 def batches_in(log: MemoryLog | KafkaMetadataLog) -> list[LogBatch]:

@@ -17,6 +17,7 @@ from barnabas.broker.raft.kafka_raft_client import KafkaRaftClient
 from barnabas.broker.raft.raft_config import RaftConfig
 from barnabas.broker.raft.raft_driver import RaftDriver
 from barnabas.broker.raft.voter_set import Endpoint, VoterSet
+from barnabas.broker.storage_threads import StorageThreads
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.framing import decode_request, encode_response
 from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -116,6 +117,7 @@ class RaftVoter:
             for task in asyncio.all_tasks(self._loop):
                 task.cancel()
             self._loop.run_until_complete(asyncio.sleep(0.05))
+            self._threads.close()
             self._loop.close()
 
     async def _start(self) -> asyncio.Server:
@@ -129,7 +131,10 @@ class RaftVoter:
             name = f"raft-client-{self._config.node_id}"
             return NodeChannel(destination, name, random=random.Random(1), request_timeout=2.0, on_answer=lambda: None)
 
-        self.driver = RaftDriver(raft, open_channel, self._loop.call_at, read_clocks, lambda problem: None)
+        threads = StorageThreads()
+        threads.on_done = lambda: self._loop.call_soon_threadsafe(threads.deliver)
+        self._threads = threads
+        self.driver = RaftDriver(raft, open_channel, self._loop.call_at, read_clocks, lambda problem: None, threads)
         server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
         self.driver.start()
         return server

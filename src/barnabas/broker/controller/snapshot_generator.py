@@ -6,6 +6,7 @@ from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.broker.log.truncation import done_beside
 from barnabas.broker.metadata.image_records import image_records
 from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
 from barnabas.errors import KafkaStorageError
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
 
     from barnabas.broker.controller.quorum_controller import Committed
     from barnabas.broker.instant import Instant
+    from barnabas.broker.log.truncation import Steps
     from barnabas.broker.metadata.metadata_records import ApiMessageAndVersion
     from barnabas.broker.raft.raft_client import RaftClient, SnapshotWriter
+    from barnabas.broker.storage_threads import Storage
 
 #: So many records are written in one turn of the loop: some milliseconds.
 _AT_ONCE = 500
@@ -32,11 +35,16 @@ class SnapshotLimits(NamedTuple):
 class SnapshotGenerator:
     """Listens to what is committed (`publish`), and writes snapshots in `tick`.
 
-    A disk that fails costs the snapshot, not the log: `report` is told, and the next one is tried when it is due.
+    A disk that fails costs the snapshot, not the log: `report` is told, and the next one is tried when it is due. The
+    end of a snapshot waits for the disk in `storage`.
     """
 
-    def __init__(self, raft: RaftClient, limits: SnapshotLimits, report: Callable[[str], None]) -> None:
+    def __init__(
+        self, raft: RaftClient, limits: SnapshotLimits, report: Callable[[str], None], storage: Storage
+    ) -> None:
         self._raft = raft
+        self._storage = storage
+        self._is_ending = False
         self._limits = limits
         self._report = report
         self._newest: Committed | None = None
@@ -56,6 +64,8 @@ class SnapshotGenerator:
 
     def next_deadline(self) -> float:
         """When `tick` has something to do."""
+        if self._is_ending:
+            return inf
         if self._writer is not None or self._bytes >= self._limits.max_bytes:
             return 0.0
         return self._since + self._limits.max_interval
@@ -70,8 +80,11 @@ class SnapshotGenerator:
             else:
                 self._go_on(self._writer)
         except KafkaStorageError as problem:
-            self.close()
-            self._report(f"a snapshot of the metadata log could not be written: {problem}; the log is kept")
+            self._failed(problem)
+
+    def _failed(self, problem: KafkaStorageError) -> None:
+        self.close()
+        self._report(f"a snapshot of the metadata log could not be written: {problem}; the log is kept")
 
     def close(self) -> None:
         """Throw away a snapshot that is not finished."""
@@ -95,6 +108,14 @@ class SnapshotGenerator:
         if records:
             writer.append(records)
         else:
-            writer.freeze()
-            writer.close()
-            self._writer = None
+            self._is_ending = True
+            done_beside(self._end(writer), self._storage, lambda _: None)
+
+    def _end(self, writer: SnapshotWriter) -> Steps[None]:
+        try:
+            yield from writer.freeze()
+            self.close()
+        except KafkaStorageError as problem:
+            self._failed(problem)
+        finally:
+            self._is_ending = False

@@ -75,6 +75,8 @@ class ControllerNode:
         self.cluster_id = storage.cluster_id
         guarded = GuardedStorage(environment.storage, lambda what, problem: self.core.faults.tell(what, problem))
         environment = self._environment = environment._replace(storage=guarded)
+        #: What waits for the disk; a fault of this program in it is told.
+        self.storage: Storage = guarded
         instant = environment.clocks()
         log_settings = {name: config[name] for name in _LOG_SETTINGS}
         log = KafkaMetadataLog(storage.filesystem, storage.path, log_settings, instant.now_ms)
@@ -106,7 +108,7 @@ class ControllerNode:
         self.controller.on_active = lambda is_active: self.probes.lead(is_active, self._now)
         self.requests.on_heartbeat = self.probes.heard
         self.core.channel.on_disconnected = lambda connection: self.probes.connection_ended(connection, self._now)
-        self.snapshots = SnapshotGenerator(self.raft, snapshot_limits(config), environment.warn)
+        self.snapshots = SnapshotGenerator(self.raft, snapshot_limits(config), environment.warn, guarded)
         self.state.advertised = dict(addresses)
         self._fill_state()
         #: When the last committed record was appended, in ms.

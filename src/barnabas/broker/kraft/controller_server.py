@@ -74,7 +74,9 @@ class ControllerServer:
         environment = NodeEnvironment(read_clocks, self._random, self._threads, self._warn)
         node = self.node = ControllerNode(config, self.storage, addresses, environment)
         node.core.channel.report = report
-        self.driver = RaftDriver(node.raft, self._open_raft_channel, self._loop.call_at, read_clocks, self._failed)
+        self.driver = RaftDriver(
+            node.raft, self._open_raft_channel, self._loop.call_at, read_clocks, self._failed, node.storage
+        )
         node.requests.ask_quorum = self.driver.handle_request
         node.requests.forget = self.driver.forget
         node.requests.turn_soon = self.turn_soon

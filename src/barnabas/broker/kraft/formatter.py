@@ -17,6 +17,7 @@ from barnabas.broker.log.checkpoint_files import (
     encode_uuid,
     read_meta_properties,
 )
+from barnabas.broker.log.disk_steps import done_at_once
 from barnabas.broker.metadata.metadata_records import ApiMessageAndVersion
 from barnabas.broker.metadata.metadata_version import KRAFT_VERSION, METADATA_VERSION, NAMES
 from barnabas.broker.raft.kafka_metadata_log import log_directory_of, snapshot_file_name
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.log.filesystem import FileSystem
+    from barnabas.broker.log.truncation import Steps
     from barnabas.broker.security.scram_users import Alterations
     from barnabas.protocol.message import Buffer
 
@@ -211,8 +213,9 @@ class _Buffered:
         self.data += data
         self.size = len(self.data)
 
-    def freeze(self) -> None:
+    def freeze(self) -> Steps[None]:
         """See `RawSnapshotWriter`."""
+        yield from ()
 
     def close(self) -> None:
         """See `RawSnapshotWriter`."""
@@ -223,14 +226,14 @@ def bootstrap_snapshot(bootstrap: BootstrapMetadata) -> bytes:
     raw = _Buffered()
     writer = RecordsSnapshotWriter(raw, 0, 0, None)
     writer.append(bootstrap.records)
-    writer.freeze()
+    done_at_once(writer.freeze())
     return bytes(raw.data)
 
 
 def voters_snapshot(voters: VoterSet) -> bytes:
     """Return the first snapshot of a log whose voters may change."""
     raw = _Buffered()
-    RecordsSnapshotWriter(raw, 0, MAX_KRAFT_VERSION, voters).freeze()
+    done_at_once(RecordsSnapshotWriter(raw, 0, MAX_KRAFT_VERSION, voters).freeze())
     return bytes(raw.data)
 
 

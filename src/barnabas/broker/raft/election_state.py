@@ -13,6 +13,8 @@ from barnabas.protocol.message import ZERO_UUID
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from barnabas.broker.log.truncation import Steps
+
 _NONE = -1
 
 
@@ -30,8 +32,8 @@ class QuorumStateStore(Protocol):
     def read(self) -> bytes | None:
         """Return what was written last, None where there is nothing. Raises `KafkaStorageError`."""
 
-    def write(self, content: bytes) -> None:
-        """Replace the content, all or nothing, and return when it is on the disk. Raises `KafkaStorageError`."""
+    def write(self, content: bytes) -> Steps[None]:
+        """Replace the content on the disk, all or nothing, beside the loop. Raises `KafkaStorageError`."""
 
 
 def encode_election_state(election: ElectionState, voters: Sequence[int], kraft_version: int) -> bytes:

@@ -226,10 +226,11 @@ class FetchServer:
     @staticmethod
     def _described(state: LeaderState, found: ReplicaState, now: Instant) -> describe_quorum_response.ReplicaState:
         is_local = found.key.matches(state.local)
+        end_offset = state.log_end_offset if is_local else found.end_offset
         return describe_quorum_response.ReplicaState(
             replica_id=found.key.id,
             replica_directory_id=found.key.directory_id,
-            log_end_offset=-1 if found.end_offset is None else found.end_offset,
+            log_end_offset=-1 if end_offset is None else end_offset,
             last_fetch_timestamp=now.now_ms if is_local else found.last_fetch_ms,
             last_caught_up_timestamp=now.now_ms if is_local else found.last_caught_up_ms,
         )

@@ -21,7 +21,9 @@ from barnabas.network.node import Node
 
 if TYPE_CHECKING:
     from barnabas.broker.instant import Instant
+    from barnabas.broker.log.truncation import Steps
     from barnabas.broker.raft.replica import Replica
+    from barnabas.broker.raft.replicated_log import RawSnapshotWriter
     from barnabas.protocol.messages import fetch_response, fetch_snapshot_response
 
 SNAPSHOT_NOT_FOUND = errors.SnapshotNotFoundError.code
@@ -103,7 +105,7 @@ class LogFetcher:
                 f"{log.high_watermark}: committed metadata was lost, by it or by us"
             )
         offset = truncation_offset(log, diverging)
-        log.truncate_to(offset)
+        self._replica.disk.do_first(log.truncate_to(offset))
         self._replica.partition_state.truncate_new(offset)
 
     def _begin_snapshot(self, state: FollowerState, snapshot_id: OffsetAndEpoch) -> None:
@@ -112,16 +114,20 @@ class LogFetcher:
         # Not compared with the log: what the leader offers is ahead of it.
         state.fetching_snapshot = self._replica.log.create_snapshot(snapshot_id)
         if state.fetching_snapshot is None:
-            self._replica.log.truncate_to_latest_snapshot()
-            self._loaded(state)
+            self._replica.disk.do_first(self._load_latest(state))
+
+    def _load_latest(self, state: FollowerState) -> Steps[bool]:
+        """Begin the log behind the newest snapshot if that is ahead of it; whether it was."""
+        is_ahead = yield from self._replica.log.truncate_to_latest_snapshot()
+        self._replica.partition_state.reload()
+        self._advance(state, self._replica.log.high_watermark)
+        return is_ahead
 
     def _append(self, state: FollowerState, found: fetch_response.PartitionData, now_ms: int) -> None:
         replica = self._replica
         if found.records:
+            # The next fetch tells the leader that this is on our disk, and waits for it (`Replica.is_log_on_disk`).
             replica.log.append(found.records, state.epoch, now_ms)
-            if replica.quorum.is_voter or replica.config.can_become_voter:
-                # The next fetch tells the leader that this is on our disk; an observer may be counted a voter already.
-                replica.log.flush()
             replica.partition_state.update()
         if found.high_watermark >= 0:
             self._advance(state, found.high_watermark)
@@ -173,14 +179,13 @@ class LogFetcher:
             )
         writer.append(found.unaligned_records or b"")
         if writer.size >= found.size:
-            writer.freeze()
             state.fetching_snapshot = None
-            if not self._replica.log.truncate_to_latest_snapshot():
-                raise IllegalStateError(
-                    f"the snapshot {told} of the leader is not ahead of our log, which ends at {self._replica.log_end}"
-                )
-            self._loaded(state)
+            self._replica.disk.do_first(self._load_fetched(state, writer))
 
-    def _loaded(self, state: FollowerState) -> None:
-        self._replica.partition_state.reload()
-        self._advance(state, self._replica.log.high_watermark)
+    def _load_fetched(self, state: FollowerState, writer: RawSnapshotWriter) -> Steps[None]:
+        yield from writer.freeze()
+        if not (yield from self._load_latest(state)):
+            raise IllegalStateError(
+                f"the snapshot {writer.snapshot_id} of the leader is not ahead of our log, which ends at "
+                f"{self._replica.log_end}"
+            )

@@ -6,7 +6,9 @@ whole. The log never begins behind a snapshot that is not there, also after a po
 
 from __future__ import annotations
 
+import errno
 import re
+from functools import partial
 from logging import getLogger
 from typing import TYPE_CHECKING
 
@@ -19,9 +21,10 @@ from barnabas.broker.log.checkpoint_files import (
 from barnabas.broker.log.log_config import LogConfig
 from barnabas.broker.log.log_loader import LogCheckpoints, LogLoader
 from barnabas.broker.log.log_retention import delete_old_segments
-from barnabas.broker.log.truncation import truncate_fully_and_start_at, truncate_to
+from barnabas.broker.log.truncation import fully_steps, truncate_fully_and_start_at, truncation_steps
 from barnabas.broker.log.unified_log import LOG_END
 from barnabas.broker.raft.control_records import read_control_records
+from barnabas.broker.raft.disk_work import carried_out
 from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
 from barnabas.broker.raft.raft_messages import METADATA_TOPIC, METADATA_TOPIC_ID, PARTITION
 from barnabas.broker.raft.replicated_log import BOOTSTRAP_SNAPSHOT_ID
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from barnabas.broker.log.filesystem import File, FileSystem
+    from barnabas.broker.log.truncation import Steps
     from barnabas.broker.log.unified_log import UnifiedLog
     from barnabas.protocol.message import Buffer
 
@@ -76,10 +80,10 @@ class FileQuorumStateStore:
         except OSError as error:
             raise KafkaStorageError(f"{self._path} cannot be read: {error}") from error
 
-    def write(self, content: bytes) -> None:
+    def write(self, content: bytes) -> Steps[None]:
         """See `QuorumStateStore`."""
         try:
-            self._filesystem.replace(self._path, content, sync=True)
+            yield from carried_out(partial(self._filesystem.replace, self._path, content, sync=True))
         except OSError as error:
             raise KafkaStorageError(f"{self._path} cannot be written: {error}") from error
 
@@ -108,20 +112,26 @@ class FileSnapshotWriter:
             raise KafkaStorageError(f"{self._path} cannot be written: {error}") from error
         self.size += len(data)
 
-    def freeze(self) -> None:
+    def freeze(self) -> Steps[None]:
         """See `RawSnapshotWriter`."""
-        if self._file is None:
+        file, self._file = self._file, None
+        if file is None:
             return
+        try:
+            yield from carried_out(partial(self._end, file))
+        except OSError as error:
+            self._log.remove_file(self._path)
+            raise KafkaStorageError(f"{self._path} cannot be ended: {error}") from error
+        self._log.add_snapshot(self.snapshot_id, self.size)
+
+    def _end(self, file: File) -> None:
         filesystem = self._log.filesystem
         try:
-            self._file.sync()
-            self._file.close()
-            filesystem.rename(self._path, f"{self._directory}/{snapshot_file_name(self.snapshot_id)}")
-            filesystem.sync_directory(self._directory)
-        except OSError as error:
-            raise KafkaStorageError(f"{self._path} cannot be ended: {error}") from error
-        self._file = None
-        self._log.add_snapshot(self.snapshot_id, self.size)
+            file.sync()
+        finally:
+            file.close()
+        filesystem.rename(self._path, f"{self._directory}/{snapshot_file_name(self.snapshot_id)}")
+        filesystem.sync_directory(self._directory)
 
     def close(self) -> None:
         """See `RawSnapshotWriter`."""
@@ -220,6 +230,11 @@ class KafkaMetadataLog:
         return self._log.log_end_offset
 
     @property
+    def flushed_offset(self) -> int:
+        """See `ReplicatedLog`."""
+        return self._log.recovery_point
+
+    @property
     def high_watermark(self) -> int:
         """See `ReplicatedLog`."""
         return self._log.high_watermark
@@ -255,24 +270,29 @@ class KafkaMetadataLog:
         """See `ReplicatedLog`."""
         self._log.append_as_follower(records, now_ms=now_ms, leader_epoch=epoch)
 
-    def flush(self) -> None:
+    def flush(self) -> Steps[None]:
         """See `ReplicatedLog`."""
-        self._log.flush()
+        log, end = self._log, self._log.log_end_offset
+        sync = log.prepare_flush(end)
+        yield sync.run
+        error = None if sync.done else OSError(errno.EIO, "the flush was not carried out")
+        log.end_flush(end, sync.error or error, log.last_flushed_ms)
+        log.check_online()
 
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: int) -> Steps[None]:
         """See `ReplicatedLog`."""
         if offset < self.high_watermark:
             raise ValueError(
                 f"the metadata log cannot be truncated to {offset}: it is committed to {self.high_watermark}"
             )
-        self._remove_files(truncate_to(self._log, offset, self._now_ms))
+        self._remove_files((yield from truncation_steps(self._log, offset, self._now_ms)))
 
-    def truncate_to_latest_snapshot(self) -> bool:
+    def truncate_to_latest_snapshot(self) -> Steps[bool]:
         """See `ReplicatedLog`."""
         latest = self.latest_snapshot_id
         if latest is None or (latest.epoch, latest.offset) <= (self.last_fetched_epoch, self.end_offset):
             return False
-        self._remove_files(truncate_fully_and_start_at(self._log, latest.offset))
+        self._remove_files((yield from fully_steps(self._log, latest.offset)))
         self._forget_before(latest)
         return True
 
@@ -318,8 +338,10 @@ class KafkaMetadataLog:
             raise KafkaStorageError(f"the snapshot {snapshot_id} cannot be begun: {error}") from error
 
     def add_snapshot(self, snapshot_id: OffsetAndEpoch, size: int) -> None:
-        """Take note of a snapshot that is whole."""
+        """Take note of a snapshot that is whole; one that the log has left behind meanwhile goes."""
         self._snapshots[snapshot_id] = size
+        if snapshot_id.offset < self.start_offset:
+            self._forget(snapshot_id)
         self._snapshots = dict(sorted(self._snapshots.items()))
 
     def delete_before_snapshot(self, snapshot_id: OffsetAndEpoch) -> bool:

@@ -6,6 +6,7 @@ Requests and responses come in by `handle_request` and `handle_response`, time b
 
 from __future__ import annotations
 
+from collections import deque
 from math import inf
 from typing import TYPE_CHECKING, cast
 
@@ -38,7 +39,7 @@ from barnabas.protocol.messages.update_raft_voter_request import UpdateRaftVoter
 from barnabas.protocol.messages.update_raft_voter_response import UpdateRaftVoterResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from random import Random
 
     from barnabas.broker.instant import Instant
@@ -72,6 +73,8 @@ class KafkaRaftClient:
         self._now = 0.0
         self._cleaning_at = -inf
         self._shutdown_at: float | None = None
+        #: What came while the disk was busy, in order.
+        self._deferred: deque[Callable[[Instant], None]] = deque()
         #: True when `shutdown` is through: another leader is known, or the time is up.
         self.is_shut_down = False
 
@@ -162,11 +165,10 @@ class KafkaRaftClient:
         """See `RaftClient`."""
         replica = self.replica
         log = replica.log
-        if snapshot_id.offset > log.high_watermark or snapshot_id.offset < log.start_offset:
-            raise ValueError(
-                f"there can be no snapshot at {snapshot_id}: the log begins at {log.start_offset}, and is committed to "
-                f"{log.high_watermark}"
-            )
+        if snapshot_id.offset > log.high_watermark:
+            raise ValueError(f"there can be no snapshot at {snapshot_id}: the log is committed to {log.high_watermark}")
+        if snapshot_id.offset < log.start_offset:
+            return None
         if not validate_offset_and_epoch(log, *snapshot_id).is_valid:
             raise ValueError(f"there can be no snapshot at {snapshot_id}: the log has another epoch there")
         raw = log.create_snapshot(snapshot_id)
@@ -195,6 +197,9 @@ class KafkaRaftClient:
     def handle_request(self, request: InboundRequest, now: Instant) -> None:
         """Treat a request; its response goes out now or later."""
         self._now = now.now
+        if self.replica.disk.is_busy:
+            self._deferred.append(lambda later: self.handle_request(request, later))
+            return
         request_id, message, listener = request
         respond = self.replica.respond
         match message:
@@ -223,6 +228,9 @@ class KafkaRaftClient:
     def handle_response(self, source: int, correlation_id: int, message: Message | None, now: Instant) -> None:
         """Treat a response, or that there will be none (None); one that is not waited for any more is ignored."""
         self._now = now.now
+        if self.replica.disk.is_busy:
+            self._deferred.append(lambda later: self.handle_response(source, correlation_id, message, later))
+            return
         if not self.replica.connections.is_expected(source, correlation_id):
             return
         if message is None:
@@ -266,9 +274,16 @@ class KafkaRaftClient:
     def poll(self, now: Instant) -> float:
         """Do what is due, call the listeners, and return when there is more to do, by the monotonic clock."""
         self._now = now.now
-        if self._complete_shutdown(now.now):
+        disk = self.replica.disk
+        while self._deferred and not disk.is_busy:
+            self._deferred.popleft()(now)
+        is_shut_down = self._complete_shutdown(now.now)
+        if disk.is_busy:
+            return inf if is_shut_down or self._shutdown_at is None else self._shutdown_at
+        if is_shut_down:
             self._settle(now)
             return inf
+        self.replica.flush()
         wake = self._poll_state(now)
         if now.now >= self._cleaning_at:
             self._cleaning_at = now.now + _CLEANING_INTERVAL
@@ -374,6 +389,10 @@ class KafkaRaftClient:
     def _poll_follower(self, state: FollowerState, now: float) -> float:
         if not self.replica.quorum.is_voter:
             return self._poll_observer(state, now)
+        if not self.replica.is_log_on_disk:
+            # What it has got it cannot acknowledge yet; that is not the leader's fault.
+            state.fetch_deadline = max(state.fetch_deadline, now + self._config.fetch_timeout)
+            return inf
         if self._shutdown_at is None and now >= state.fetch_deadline:
             self.replica.to_prospective(now)
             return now
@@ -406,6 +425,8 @@ class KafkaRaftClient:
     def _poll_observer(self, state: FollowerState, now: float) -> float:
         connections = self.replica.connections
         leader = self.replica.leader_node(state)
+        if not self.replica.is_log_on_disk:
+            return inf
         if leader is None or now >= state.fetch_deadline:
             return self._fetch_from_any(now)
         if connections.has_timed_out(leader.id, now):
@@ -434,6 +455,8 @@ class KafkaRaftClient:
     def _fetch_from_any(self, now: float) -> float:
         """Ask any node that may know the leader: the bootstrap servers may be none of the quorum's any more."""
         connections = self.replica.connections
+        if not self.replica.is_log_on_disk:
+            return inf
         nodes = [*connections.bootstrap, *self.replica.other_voters()]
         node = connections.find_ready(nodes, now)
         if node is None:

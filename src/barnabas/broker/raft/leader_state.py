@@ -74,6 +74,7 @@ class LeaderState:
         "is_resign_requested",
         "leader_endpoints",
         "local",
+        "log_end_offset",
         "observers",
         "voted_key",
         "voters",
@@ -107,6 +108,8 @@ class LeaderState:
         #: At `kraft.version` 0, what the voters have said of themselves: no record of that level can hold it.
         self.voters_in_memory: VoterSet | None = None
         self.high_watermark: int | None = None
+        #: Where this node's log ends; what of it is on the disk is the `end_offset` of its own `ReplicaState`.
+        self.log_end_offset: int | None = None
         self.is_resign_requested = False
         self._fetched_voters: set[int] = set()
         self._check_quorum_timeout = fetch_timeout * CHECK_QUORUM_TIMEOUT_FACTOR
@@ -152,12 +155,12 @@ class LeaderState:
             return state
         return self.observers.setdefault(key, ReplicaState(key))
 
-    def update_local(self, end_offset: int, voters: VoterSet) -> bool:
-        """Take note of what is on this node's disk, and of who votes now; whether more is committed."""
-        state = self.state_of(self.local)
-        if state.end_offset is not None and end_offset < state.end_offset:
-            raise IllegalStateError(f"the leader's log ends at {end_offset}, and ended at {state.end_offset} before")
-        state.end_offset = end_offset
+    def update_local(self, end_offset: int, flushed_offset: int, voters: VoterSet) -> bool:
+        """Take note of what is in this node's log and on its disk, and of who votes now; whether more is committed."""
+        if self.log_end_offset is not None and end_offset < self.log_end_offset:
+            raise IllegalStateError(f"the leader's log ends at {end_offset}, and ended at {self.log_end_offset} before")
+        self.log_end_offset = end_offset
+        self.state_of(self.local).end_offset = flushed_offset
         self._update_voters(voters)
         return self._advance()
 
@@ -178,7 +181,7 @@ class LeaderState:
     def update_replica(self, key: ReplicaKey, offset: int, now: Instant) -> bool:
         """Take note that a replica has everything below an offset; whether more is committed."""
         state = self.state_of(key)
-        state.fetched(offset, self.state_of(self.local).end_offset, now)
+        state.fetched(offset, self.log_end_offset, now)
         self.heard_from(key, now.now)
         return key.id in self.voters and self.voters[key.id] is state and self._advance()
 

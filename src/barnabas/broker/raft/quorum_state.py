@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from barnabas.broker.raft.batch_accumulator import BatchAccumulator
     from barnabas.broker.raft.control_record_state_machine import PartitionState
+    from barnabas.broker.raft.disk_work import DiskWork
     from barnabas.broker.raft.election_state import QuorumStateStore
     from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
     from barnabas.broker.raft.raft_config import RaftConfig
@@ -43,15 +44,21 @@ if TYPE_CHECKING:
 class QuorumState:
     """The state of this node in the present epoch."""
 
-    __slots__ = ("_random", "_store", "config", "local", "partition_state", "state")
+    __slots__ = ("_disk", "_random", "_store", "config", "local", "partition_state", "state")
 
     def __init__(
-        self, config: RaftConfig, partition_state: PartitionState, store: QuorumStateStore, random: Random
+        self,
+        config: RaftConfig,
+        partition_state: PartitionState,
+        store: QuorumStateStore,
+        disk: DiskWork,
+        random: Random,
     ) -> None:
         self.config = config
         self.local = config.local
         self.partition_state = partition_state
         self._store = store
+        self._disk = disk
         self._random = random
         self.state: State = UnattachedState(0)
 
@@ -261,8 +268,9 @@ class QuorumState:
 
     def _durably(self, state: State) -> None:
         voters = self.partition_state.last_voter_set.ids
-        self._store.write(encode_election_state(state.election, voters, self.partition_state.kraft_version))
+        content = encode_election_state(state.election, voters, self.partition_state.kraft_version)
         self.state = state
+        self._disk.do_first(self._store.write(content))
 
     def _election_deadline(self, now: float) -> float:
         return now + self.config.election_timeout * (1 + self._random.random())

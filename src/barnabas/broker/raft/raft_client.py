@@ -1,8 +1,8 @@
 """What stands between the quorum's log and those who live by it (RaftClient, its Listener, snapshot reader and writer).
 
 No call here waits: an append returns the offset that its last record will have, and `Listener.handle_commit` tells when
-that is committed. All is called on one thread, the broker's loop, and listeners are never called from within a call of
-theirs to the client.
+that is committed; the end of a snapshot, which has to wait for the disk, comes as `Steps`. All is called on one thread,
+the broker's loop, and listeners are never called from within a call of theirs to the client.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from barnabas.broker.metadata.metadata_records import decode_record
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from barnabas.broker.log.truncation import Steps
     from barnabas.broker.metadata.metadata_records import ApiMessageAndVersion
     from barnabas.broker.raft.offset_and_epoch import LeaderAndEpoch, OffsetAndEpoch
     from barnabas.protocol.message import Message
@@ -62,8 +63,8 @@ class SnapshotWriter(Protocol):
     def append(self, records: Sequence[ApiMessageAndVersion]) -> None:
         """Add records."""
 
-    def freeze(self) -> None:
-        """End the snapshot, make it durable, and drop the log before it in time.
+    def freeze(self) -> Steps[None]:
+        """End the snapshot, make it durable beside the loop, and drop the log before it in time.
 
         Raises `KafkaStorageError` when the disk fails; there is no such snapshot then.
         """

@@ -1,6 +1,7 @@
 """Drives a node of the quorum on an event loop: its time, its requests to others, and the responses it owes.
 
-What touches the loop comes in: `open_channel` gives a way to one node (`NodeChannel`), `call_at` is the loop's.
+What touches the loop comes in: `open_channel` gives a way to one node (`NodeChannel`), `call_at` is the loop's, and
+`storage` has threads that wait for the disk.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from barnabas.broker.instant import Instant
     from barnabas.broker.raft.kafka_raft_client import KafkaRaftClient
+    from barnabas.broker.storage_threads import Storage, Work
     from barnabas.network.node import Node
     from barnabas.protocol.message import Message
 
@@ -77,6 +79,24 @@ class Destination:
             self._driver.answered(asked, response)
 
 
+class _WithTurns:
+    """The storage; each piece of work that is done has a turn of the quorum behind it."""
+
+    __slots__ = ("_driver", "_storage")
+
+    def __init__(self, storage: Storage, driver: RaftDriver) -> None:
+        self._storage = storage
+        self._driver = driver
+
+    def submit(self, work: Work, done: Work) -> None:
+        """See `Storage`."""
+        self._storage.submit(work, lambda: self._driver.work_done(done))
+
+    def drain(self) -> None:
+        """See `Storage`."""
+        self._storage.drain()
+
+
 class RaftDriver:
     """Keeps a `KafkaRaftClient` going.
 
@@ -90,8 +110,10 @@ class RaftDriver:
         call_at: Callable[[float, Callable[[], None]], Timer],
         clocks: Callable[[], Instant],
         on_failure: Callable[[Exception], None],
+        storage: Storage,
     ) -> None:
         self.raft = raft
+        raft.replica.disk.storage = _WithTurns(storage, self)
         self._open_channel = open_channel
         self._call_at = call_at
         self._clocks = clocks
@@ -104,6 +126,7 @@ class RaftDriver:
         self.on_turn: Callable[[], None] = lambda: None
         #: Why this node takes no more part.
         self.problem: Exception | None = None
+        self._is_closed = self._has_turn = False
 
     def start(self) -> None:
         """Begin with what the disk says, in the running loop."""
@@ -129,16 +152,25 @@ class RaftDriver:
         """Do what is due: after an append, a snapshot, or a call to resign."""
         self._do(lambda: None)
 
+    def work_done(self, done: Callable[[], None]) -> None:
+        """Go on after work of the disk; where it was done at once, the turn that asked for it goes on."""
+        if self._has_turn:
+            done()
+        else:
+            self._do(done)
+
     def close(self) -> None:
-        """End all connections."""
+        """End all connections; what the disk is at comes to its end, and nothing follows from it."""
+        self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
         for _, channel in self._destinations.values():
             channel.close()
 
     def _do(self, action: Callable[[], None]) -> None:
-        if self.problem is not None:
+        if self.problem is not None or self._is_closed:
             return
+        self._has_turn = True
         try:
             action()
             now = self._clocks()
@@ -152,6 +184,8 @@ class RaftDriver:
             self.problem = problem
             self.close()
             self._on_failure(problem)
+        finally:
+            self._has_turn = False
 
     def _send(self) -> None:
         for one in self.raft.take_outbound():

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas import errors
 from barnabas.broker.raft.batch_accumulator import BatchAccumulator
 from barnabas.broker.raft.control_record_state_machine import PartitionState
+from barnabas.broker.raft.disk_work import DiskWork
 from barnabas.broker.raft.election_times import ElectionTimes
 from barnabas.broker.raft.epoch_states import FollowerState, ProspectiveState
 from barnabas.broker.raft.leader_state import LeaderState
@@ -79,6 +80,7 @@ class Replica:
         "_outbound",
         "config",
         "connections",
+        "disk",
         "elections",
         "is_shutting_down",
         "log",
@@ -91,7 +93,8 @@ class Replica:
         self.config = config
         self.log = log
         self.partition_state = PartitionState(log, config.static_voters)
-        self.quorum = QuorumState(config, self.partition_state, store, random)
+        self.disk = DiskWork()
+        self.quorum = QuorumState(config, self.partition_state, store, self.disk, random)
         bootstrap = config.bootstrap or tuple(
             Node(-2 - position, found.host, found.port)
             for position, found in enumerate(
@@ -112,7 +115,9 @@ class Replica:
         self._outbound.append(OutboundResponse(request_id, message))
 
     def take_outbound(self) -> list[OutboundRequest | OutboundResponse]:
-        """Return what is to be sent, in order."""
+        """Return what is to be sent, in order; nothing while the disk lacks what this rests on."""
+        if self.disk.is_busy:
+            return []
         outbound, self._outbound = self._outbound, []
         return outbound
 
@@ -327,17 +332,33 @@ class Replica:
     # -- the log -----------------------------------------------------------------------------------------------------
 
     def append_as_leader(self, state: LeaderState, now: float, now_ms: int) -> None:
-        """Append what has been gathered, and count this node's copy once it is on the disk."""
+        """Append what has been gathered; others may fetch it, and this node's copy counts once it is on the disk."""
         records = state.accumulator.drain(now_ms)
         if records:
             self.log.append(records, state.epoch, now_ms)
             self.partition_state.update()
-            self.log.flush()
-            self.update_leader_end(state)
+            self._update_leader_end(state)
+            self.flush()
 
-    def update_leader_end(self, state: LeaderState) -> None:
-        """Count this node's copy, and commit what a majority has."""
-        if state.update_local(self.log.end_offset, self.partition_state.last_voter_set):
+    @property
+    def is_log_on_disk(self) -> bool:
+        """Whether a fetch may say that all of this log is on the disk, for who votes or may be counted a voter."""
+        if not self.config.can_become_voter and not self.quorum.is_voter:
+            return True
+        return not self.disk.is_flushing and self.log.flushed_offset >= self.log.end_offset
+
+    def flush(self) -> None:
+        """Begin to bring to the disk what it lacks, unless a flush is in flight: another follows it."""
+        if not self.disk.is_flushing and not self.is_log_on_disk:
+            self.disk.flush(self.log.flush(), self._flushed)
+
+    def _flushed(self) -> None:
+        if isinstance(self.quorum.state, LeaderState):
+            self._update_leader_end(self.quorum.state)
+
+    def _update_leader_end(self, state: LeaderState) -> None:
+        """Count what of this node's copy is on the disk, and commit what a majority has."""
+        if state.update_local(self.log.end_offset, self.log.flushed_offset, self.partition_state.last_voter_set):
             self.committed(state)
 
     def committed(self, state: LeaderState) -> None:

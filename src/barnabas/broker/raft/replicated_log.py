@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
 
 if TYPE_CHECKING:
+    from barnabas.broker.log.truncation import Steps
     from barnabas.protocol.message import Buffer
 
 #: The snapshot that formatting has made: the first voters (KIP-853). It is not replicated.
@@ -27,15 +28,19 @@ class RawSnapshotWriter(Protocol):
     def append(self, data: Buffer) -> None:
         """Add bytes. Raises `KafkaStorageError`."""
 
-    def freeze(self) -> None:
-        """End it, and return when it is on the disk under its name. Raises `KafkaStorageError`."""
+    def freeze(self) -> Steps[None]:
+        """End it, so that it is on the disk under its name. Raises `KafkaStorageError`."""
 
     def close(self) -> None:
         """Throw it away unless it is frozen."""
 
 
 class ReplicatedLog(Protocol):
-    """A log with epochs and snapshots. Every method that changes or reads files raises `KafkaStorageError`."""
+    """A log with epochs and snapshots. Every method that changes or reads files raises `KafkaStorageError`.
+
+    What gives `Steps` waits for the disk: what they yield is done beside the loop. Nothing else is asked of the log
+    before they are through, but for the flush.
+    """
 
     @property
     def start_offset(self) -> int:
@@ -44,6 +49,10 @@ class ReplicatedLog(Protocol):
     @property
     def end_offset(self) -> int:
         """The offset behind the last record."""
+
+    @property
+    def flushed_offset(self) -> int:
+        """The offset below which everything is on the disk."""
 
     @property
     def last_fetched_epoch(self) -> int:
@@ -62,13 +71,13 @@ class ReplicatedLog(Protocol):
     def append(self, records: Buffer, epoch: int, now_ms: int) -> None:
         """Append batches of an epoch, this one or earlier, whose offsets are given."""
 
-    def flush(self) -> None:
-        """Return when all that was appended is on the disk."""
+    def flush(self) -> Steps[None]:
+        """Bring to the disk what was appended before this; more may be appended meanwhile, and nothing truncated."""
 
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: int) -> Steps[None]:
         """End the log at an offset. Raises `ValueError` below the high watermark."""
 
-    def truncate_to_latest_snapshot(self) -> bool:
+    def truncate_to_latest_snapshot(self) -> Steps[bool]:
         """Let the log begin behind the newest snapshot if it is ahead of the log; whether it was."""
 
     def update_high_watermark(self, offset: int) -> None:

@@ -17,6 +17,7 @@ from barnabas.records import read_batches
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from barnabas.broker.log.truncation import Steps
     from barnabas.broker.metadata.metadata_records import ApiMessageAndVersion
     from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
     from barnabas.broker.raft.replicated_log import RawSnapshotWriter, ReplicatedLog
@@ -70,11 +71,11 @@ class RecordsSnapshotWriter:
             if self._size >= _BATCH_BYTES:
                 self._flush()
 
-    def freeze(self) -> None:
+    def freeze(self) -> Steps[None]:
         """See `SnapshotWriter`."""
         self._flush()
         self._append_control([SnapshotFooterRecord()])
-        self._raw.freeze()
+        yield from self._raw.freeze()
         self._on_frozen(self._raw.snapshot_id)
 
     def close(self) -> None:

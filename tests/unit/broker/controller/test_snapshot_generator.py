@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from barnabas.broker.controller.snapshot_generator import SnapshotGenerator, SnapshotLimits
 from barnabas.broker.metadata.image_records import image_records
 from barnabas.broker.metadata.metadata_records import ApiMessageAndVersion
 from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
+from barnabas.broker.storage_threads import InlineStorage, Work
 from barnabas.errors import KafkaStorageError
 from tests.support.controllers import Controllers
 from tests.support.memory_quorum import MemorySnapshot
@@ -24,7 +25,8 @@ class Writer:
             raise KafkaStorageError("no space left")
         self.records += records
 
-    def freeze(self) -> None:
+    def freeze(self) -> Generator[Work, None, None]:
+        yield lambda: None
         self.is_frozen = True
 
     def close(self) -> None:
@@ -41,7 +43,7 @@ class Generated:
         raft = self.controllers.quorum.nodes[100]
         raft.create_snapshot = self._create  # type: ignore[assignment,method-assign]
         limits = SnapshotLimits(max_bytes, max_interval)
-        self.generator = SnapshotGenerator(raft, limits, self.reports.append)
+        self.generator = SnapshotGenerator(raft, limits, self.reports.append, InlineStorage())
         self.controllers.controllers[100].on_committed.append(self.generator.publish)
         self.controllers.elect()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ from barnabas.broker.controller.envelopes import FORWARDABLE
 from barnabas.broker.kraft.controller_registration_manager import ControllerRegistrationManager
 from barnabas.broker.kraft.controller_requests import OF_QUORUM
 from barnabas.broker.kraft.controller_rules import CONTROLLER_RULES
+from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.membership.forwarding import encode_principal
 from barnabas.broker.metadata.metadata_image import Endpoint
+from barnabas.broker.storage_threads import Work
 from barnabas.network.node import Node
 from barnabas.protocol.api import stable_versions
 from barnabas.protocol.api_keys import ApiKey
@@ -54,6 +57,45 @@ def _envelope(controller: CoreController, request: Message, principal: str = "Us
         return response
     version = stable_versions(request.API_KEY)[1]
     return decode_response(request.API_KEY, version, response.response_data)[1]
+
+
+class _Disk:
+    """Storage, and a disk that notes what waits for it outside of the storage's work."""
+
+    def __init__(self) -> None:
+        self.filesystem = MemoryFileSystem(Random(1))
+        self.may_wait = True
+        self.syncs: list[tuple[bool, str]] = []
+        self.filesystem.fail = self._note
+
+    def _note(self, operation: str, path: str) -> None:
+        if operation == "sync":
+            self.syncs.append((self.may_wait, path))
+
+    def submit(self, work: Work, done: Work) -> None:
+        before, self.may_wait = self.may_wait, True
+        work()
+        self.may_wait = before
+        done()
+
+    def drain(self) -> None:
+        """See `Storage`."""
+
+
+def test_a_controller_waits_for_its_disk_beside_the_loop() -> None:
+    disk = _Disk()
+    settings = {"metadata.log.max.record.bytes.between.snapshots": "100"}
+    controller = CoreController(settings, disk.filesystem, disk)
+    disk.may_wait = False
+    disk.syncs.clear()
+    client = controller.connect()
+    ask(controller, client, registration(1), 4)
+    ask(controller, client, registration(2), 4)
+    controller.advance(1)
+    assert controller.node.raft.latest_snapshot_id is not None
+    assert controller.problems == []
+    assert disk.syncs
+    assert [path for may_wait, path in disk.syncs if not may_wait] == []
 
 
 def test_a_node_alone_formats_itself_leads_and_is_found_again_after_a_crash() -> None:

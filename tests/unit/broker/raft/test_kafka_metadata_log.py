@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from barnabas.broker.log.disk_steps import done_at_once
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.raft.control_records import build_data_batch
 from barnabas.broker.raft.kafka_metadata_log import FileQuorumStateStore, KafkaMetadataLog, log_directory_of
@@ -36,7 +37,7 @@ def _snapshot(log: KafkaMetadataLog, snapshot_id: OffsetAndEpoch, timestamp_ms: 
     assert raw is not None
     writer = RecordsSnapshotWriter(raw, timestamp_ms, 0, None)
     writer.append_values([b"everything"])
-    writer.freeze()
+    done_at_once(writer.freeze())
 
 
 def _names(filesystem: MemoryFileSystem) -> set[str]:
@@ -48,7 +49,7 @@ def test_what_was_flushed_is_there_after_a_power_loss() -> None:
     log = _open(filesystem)
     _append(log, 1, b"a", b"b")
     _append(log, 2, b"c")
-    log.flush()
+    done_at_once(log.flush())
     filesystem.power_loss()
     found = _open(filesystem)
     assert (found.end_offset, found.last_fetched_epoch) == (3, 2)
@@ -62,7 +63,7 @@ def test_the_files_have_kafkas_names() -> None:
     _append(log, 1, b"a", b"b")
     log.update_high_watermark(2)
     _snapshot(log, OffsetAndEpoch(2, 1))
-    FileQuorumStateStore(filesystem, "/data").write(b"{}")
+    done_at_once(FileQuorumStateStore(filesystem, "/data").write(b"{}"))
     assert _names(filesystem) >= {
         "00000000000000000000.log",
         "00000000000000000002-0000000001.checkpoint",
@@ -98,9 +99,9 @@ def test_the_log_begins_behind_a_snapshot_that_is_ahead_of_it() -> None:
     log = _open(filesystem)
     _append(log, 1, b"a", b"b")
     _snapshot(log, OffsetAndEpoch(10, 3))
-    assert log.truncate_to_latest_snapshot()
+    assert done_at_once(log.truncate_to_latest_snapshot())
     assert (log.start_offset, log.end_offset, log.last_fetched_epoch) == (10, 10, 3)
-    assert not log.truncate_to_latest_snapshot()
+    assert not done_at_once(log.truncate_to_latest_snapshot())
     filesystem.power_loss()
     found = _open(filesystem)
     assert (found.start_offset, found.end_offset, found.last_fetched_epoch) == (10, 10, 3)
@@ -110,7 +111,7 @@ def test_a_power_loss_between_snapshot_and_truncation_is_made_good_at_the_start(
     filesystem = _filesystem()
     log = _open(filesystem)
     _append(log, 1, b"a", b"b")
-    log.flush()
+    done_at_once(log.flush())
     _snapshot(log, OffsetAndEpoch(10, 3))
     filesystem.power_loss()
     found = _open(filesystem)
@@ -122,8 +123,8 @@ def test_an_old_snapshot_that_a_power_loss_has_brought_back_is_dropped_again() -
     filesystem = _filesystem()
     log = _open(filesystem)
     _snapshot(log, OffsetAndEpoch(10, 3))
-    log.truncate_to_latest_snapshot()
-    log.flush()
+    done_at_once(log.truncate_to_latest_snapshot())
+    done_at_once(log.flush())
     filesystem.replace(f"{_DIRECTORY}/00000000000000000005-0000000001.checkpoint", b"old", sync=True)
     found = _open(filesystem)
     assert found.earliest_snapshot_id == (10, 3)
@@ -135,10 +136,10 @@ def test_what_is_committed_is_not_truncated() -> None:
     _append(log, 1, b"a", b"b")
     _append(log, 1, b"c")
     log.update_high_watermark(2)
-    log.truncate_to(2)
+    done_at_once(log.truncate_to(2))
     assert log.end_offset == 2
     with pytest.raises(ValueError, match="committed to 2"):
-        log.truncate_to(1)
+        done_at_once(log.truncate_to(1))
 
 
 def test_old_snapshots_go_by_age_and_the_log_before_the_next_with_them() -> None:
@@ -146,7 +147,7 @@ def test_old_snapshots_go_by_age_and_the_log_before_the_next_with_them() -> None
     log = _open(filesystem, metadata_log_segment_bytes=200)
     for number in range(20):
         _append(log, 1, b"%d" % number * 20)
-    log.flush()
+    done_at_once(log.flush())
     log.update_high_watermark(20)
     _snapshot(log, OffsetAndEpoch(5, 1), timestamp_ms=1_000)
     _snapshot(log, OffsetAndEpoch(10, 1), timestamp_ms=2_000)
@@ -170,4 +171,4 @@ def test_a_disk_that_fails_raises_a_storage_error() -> None:
     store = FileQuorumStateStore(filesystem, "/nowhere")
     assert store.read() is None
     with pytest.raises(KafkaStorageError, match="quorum-state"):
-        store.write(b"{}")
+        done_at_once(store.write(b"{}"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.broker.log.disk_steps import done_at_once
 from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
 from barnabas.broker.raft.snapshot_batches import READ_BYTES, snapshot_batches
 from barnabas.broker.raft.snapshots import RecordsSnapshotReader, RecordsSnapshotWriter
@@ -32,7 +33,7 @@ def _log(values: list[bytes]) -> _CountedLog:
     assert raw is not None
     writer = RecordsSnapshotWriter(raw, 77, 0, None)
     writer.append_values(values)
-    writer.freeze()
+    done_at_once(writer.freeze())
     return log
 
 
