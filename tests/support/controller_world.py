@@ -18,7 +18,7 @@ from barnabas.broker.zookeeper.controller.controller_environment import Controll
 from barnabas.broker.zookeeper.controller.controller_znodes import CONTROLLER, CONTROLLER_EPOCH
 from barnabas.broker.zookeeper.controller.kafka_controller import KafkaController
 from barnabas.broker.zookeeper.controller.kafka_zk_client import topic_znode
-from barnabas.broker.zookeeper.operations import Create, Created, Delete, SetData
+from barnabas.broker.zookeeper.operations import Create, Created, Delete, Get, NodeExistsError, SetData, Znode
 from barnabas.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -280,7 +280,11 @@ class Member:
         )
 
     def _registered(self, session_id: int, result: Any) -> None:
-        if isinstance(result, Created):
+        path = f"{znodes.BROKER_IDS}/{self.id}"
+        if isinstance(result, NodeExistsError):
+            # It may be its own: the answer may have been lost with the connection.
+            self.session.submit(Get(path), lambda found: self._registered(session_id, found))
+        elif isinstance(result, Created) or (isinstance(result, Znode) and result.owner == session_id):
             self.is_registered_in, self.broker.broker_epoch = session_id, result.created
             # no controller tells it what has gone while it was not registered.
             self.broker.metadata.clear()

@@ -126,12 +126,16 @@ class ModelZooKeeper:
         self.sessions[self.last_session] = client
         return self.last_session
 
-    def end(self, session: int) -> None:
-        """End a session, and delete its ephemeral znodes."""
-        self.sessions.pop(session, None)
+    def forget_watches(self, session: int) -> None:
+        """Tell a session of no change any more: watches last as long as a connection."""
         for watches in (self.data_watches, self.child_watches):
             for told in watches.values():
                 told.discard(session)
+
+    def end(self, session: int) -> None:
+        """End a session, and delete its ephemeral znodes."""
+        self.sessions.pop(session, None)
+        self.forget_watches(session)
         for path in sorted(path for path, node in self.nodes.items() if node.owner == session):
             self._must(Delete(path))
 
@@ -236,6 +240,11 @@ class ModelSession:
 
     # -- what a test does to it --------------------------------------------------------------------------------------
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether a server is reached."""
+        return self._is_connected
+
     def connect(self) -> None:
         """Reach a server, in the session from before if it is not over."""
         assert self._listener is not None
@@ -251,6 +260,7 @@ class ModelSession:
         """Lose the server: what is in flight may have been carried out, and nobody knows."""
         assert self._listener is not None
         self._is_connected = False
+        self.server.forget_watches(self.id)
         self.waiting.clear()
         lost, self._in_flight = self._in_flight, []
         self._listener.disconnected()

@@ -146,4 +146,5 @@ def controller_settings(config: BrokerConfig, image: Callable[[], MetadataImage]
         rebalances=config.get_bool("auto.leader.rebalance.enable"),
         imbalance_percentage=config.get_int("leader.imbalance.per.broker.percentage"),
         imbalance_interval=config.get_int("leader.imbalance.check.interval.seconds"),
+        session_timeout=config.get_int("zookeeper.session.timeout.ms") / 1000,
     )

@@ -136,7 +136,14 @@ class SessionListener(Protocol):
         """Look again at a znode that was watched, or at its children; called once for each watch."""
 
 
-class ZooKeeperSession(Protocol):
+class Operations(Protocol):
+    """Carries operations out."""
+
+    def submit(self, operation: Operation, done: Callable[[Result], None]) -> None:
+        """Carry one operation out; `done` gets the result, an error as a `ZooKeeperError`."""
+
+
+class ZooKeeperSession(Operations, Protocol):
     """A session with ZooKeeper. Answers come in the order of the operations."""
 
     @property
@@ -146,9 +153,6 @@ class ZooKeeperSession(Protocol):
     def start(self, listener: SessionListener) -> None:
         """Connect, and stay connected."""
 
-    def submit(self, operation: Operation, done: Callable[[Result], None]) -> None:
-        """Carry out one operation; `done` gets the result, an error as a `ZooKeeperError`."""
-
     def close(self) -> None:
         """End the session, and with it its ephemeral znodes."""
 
@@ -157,7 +161,7 @@ class ZooKeeperSession(Protocol):
 Program = Generator[Sequence[Operation], list[Result], T]
 
 
-def run(session: ZooKeeperSession, program: Program[T], done: Callable[[T | KafkaError], None]) -> None:
+def run(session: Operations, program: Program[T], done: Callable[[T | KafkaError], None]) -> None:
     """Carry a program out; `done` gets what it returns, or the `KafkaError` that it raises.
 
     Of a fault of this program it gets `UnknownServerError`, and then the fault is raised.
@@ -166,7 +170,7 @@ def run(session: ZooKeeperSession, program: Program[T], done: Callable[[T | Kafk
 
 
 def _go_on(
-    session: ZooKeeperSession,
+    session: Operations,
     program: Program[T],
     done: Callable[[T | KafkaError], None],
     results: list[Result] | None,
@@ -197,7 +201,7 @@ class _Batch:
         self._left = count
         self._done = done
 
-    def submit(self, session: ZooKeeperSession, operations: Sequence[Operation]) -> None:
+    def submit(self, session: Operations, operations: Sequence[Operation]) -> None:
         for index, operation in enumerate(operations):
             session.submit(operation, lambda result, index=index: self._answered(index, result))  # type: ignore[misc]
 

@@ -68,7 +68,7 @@ class ZooKeeperControl:
         self._config = config
         self._me = config.node_id
         self._session = GuardedSession(session, lambda what, problem: report(fault_text(what, problem)))
-        self._session.on_renew = self._give_writes_up
+        self._session.on_renew = self._begin_anew
         self._report = report
         self._wall_clock_ms = wall_clock_ms
         self._random = random
@@ -249,8 +249,9 @@ class ZooKeeperControl:
         self._writing[done] = None
         run(self._session, program, finished)
 
-    def _give_writes_up(self) -> None:
-        """Tell those whose write has met a fault of this broker that nothing is known of it."""
+    def _begin_anew(self) -> None:
+        """Go by nothing that a fault of this broker may have left half done; tell who waits for a write."""
+        self._role.controller.begin_anew()
         lost = ConnectionLostError("/", "this broker has failed while it wrote")
         run_all(partial(self._written, done, lost) for done in list(self._writing))
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from barnabas.broker.zookeeper import znodes
-from barnabas.broker.zookeeper.controller import controller_znodes, election
+from barnabas.broker.zookeeper.controller import controller_znodes, election, lasting_session
 from barnabas.broker.zookeeper.controller.active_controller import ActiveController
 from barnabas.broker.zookeeper.controller.controller_channel_manager import BrokerRequests
 from barnabas.broker.zookeeper.controller.controller_context import LeaderAndIsr
@@ -23,6 +23,7 @@ from barnabas.broker.zookeeper.controller.controller_znodes import CONTROLLER, C
 from barnabas.broker.zookeeper.controller.election import ElectionStrategy
 from barnabas.broker.zookeeper.controller.kafka_controller import KafkaController
 from barnabas.broker.zookeeper.controller.kafka_zk_client import KafkaZkClient
+from barnabas.broker.zookeeper.controller.lasting_session import LastingSession
 from barnabas.broker.zookeeper.controller.partition_reassignments import PartitionReassignments
 from barnabas.broker.zookeeper.controller.topic_deletion_manager import TopicDeletionManager
 from barnabas.broker.zookeeper.operations import ANY_VERSION, Check, Create, Delete, Multi, SetData
@@ -171,8 +172,10 @@ class History:
             self.expiring.append(member)
 
     def expire(self) -> None:
-        """Have the session of one that was killed or is paused end."""
-        away = self.expiring + [member for member in self.world.running if member.is_paused]
+        """Have the session of one that was killed, is paused or reaches no server end."""
+        away = self.expiring + [
+            member for member in self.world.running if member.is_paused or not member.session.is_connected
+        ]
         if away:
             member = self.random.choice(away)
             self.world.zookeeper.end(member.session.id)
@@ -205,9 +208,14 @@ class History:
 
     def lose_connection(self) -> None:
         member = self.random.choice(self.world.running)
-        if not member.is_paused:
+        if not member.is_paused and member.session.is_connected:
             member.session.disconnect()
-            member.session.connect()
+
+    def find_connection(self) -> None:
+        """Have one that has lost its connection find it again, if its session lasts."""
+        away = [member for member in self.world.running if not member.session.is_connected]
+        if away:
+            self.random.choice(away).session.connect()
 
     def lose_session(self) -> None:
         member = self.random.choice(self.world.running)
@@ -242,7 +250,7 @@ class History:
                 if member.is_running:
                     member.kill()
                 self.restart(member)
-            elif member.session.id not in world.zookeeper.sessions:
+            elif member.session.id not in world.zookeeper.sessions or not member.session.is_connected:
                 member.session.disconnect()
                 member.session.connect()
         world.settle()
@@ -326,6 +334,10 @@ _EVENTS: list[Callable[[History], None]] = [
     History.go_on,
     History.go_on,
     History.lose_connection,
+    History.lose_connection,
+    History.find_connection,
+    History.find_connection,
+    History.find_connection,
     History.lose_session,
     History.lose_request,
     History.lose_request,
@@ -413,10 +425,44 @@ def watch_topics_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(KafkaZkClient, "children", children)
 
 
-def go_on_after_a_lost_connection(patch: pytest.MonkeyPatch) -> None:
-    """Watches are gone, and what was in flight is not known."""
+def go_on_in_another_session(patch: pytest.MonkeyPatch) -> None:
+    """Watches are gone, what was in flight is not known, and another broker may be controller."""
     patch.setattr(KafkaController, "disconnected", lambda _self: None)
     patch.setattr(KafkaController, "connected", lambda self, session_id: setattr(self, "_session_id", session_id))
+
+
+def read_nothing_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ActiveController, "look_again", lambda _self: None)
+
+
+def leave_what_was_lost(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LastingSession, "resume", lambda self: setattr(self, "_is_paused", False))
+
+
+def take_the_second_answer_of_a_write(patch: pytest.MonkeyPatch) -> None:
+    """What was carried out before the connection was lost seems to have failed."""
+    patch.setattr(lasting_session, "_has_failed_itself", lambda _result: False)
+
+
+def take_every_write_for_done(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(lasting_session, "_stands", lambda _write, _found: True)
+
+
+def go_on_with_half_an_event(patch: pytest.MonkeyPatch) -> None:
+    """An event whose operation was lost is given up, and the next one is begun."""
+    patch.setattr(ControllerEventManager, "pause", lambda _self: None)
+    patch.setattr(ControllerEventManager, "resume", lambda _self: None)
+    patch.setattr(LastingSession, "_answered", lambda _self, one, result: one.done(result))
+    original = ControllerEventManager.__init__
+
+    def init(self: Any, session: Any, report: Any, _moved: Any) -> None:
+        original(self, session, report, lambda: None)
+
+    patch.setattr(ControllerEventManager, "__init__", init)
+
+
+def drop_sole_replicas_in_sync(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PartitionReassignments, "_not_unclean", lambda _self, _name, planned: planned)
 
 
 def tell_nobody_of_isrs(patch: pytest.MonkeyPatch) -> None:
@@ -468,7 +514,13 @@ def _nothing(self: Any, *_: object, **__: object) -> Any:
         (overlook_restarts, 40),
         (take_answers_of_an_earlier_life, 200),
         (watch_topics_once, 40),
-        (go_on_after_a_lost_connection, 40),
+        (go_on_in_another_session, 40),
+        (read_nothing_again, 100),
+        (leave_what_was_lost, 40),
+        (take_the_second_answer_of_a_write, 100),
+        (take_every_write_for_done, 300),
+        (go_on_with_half_an_event, 40),
+        (drop_sole_replicas_in_sync, 900),
         (tell_nobody_of_isrs, 40),
         (drop_what_comes_while_busy, 5),
         (leave_the_wish_to_delete, 40),

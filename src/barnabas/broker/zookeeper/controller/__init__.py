@@ -17,12 +17,15 @@ Rule 4. **First ZooKeeper, then the context, then the brokers**: LeaderAndIsr, U
 order, to each broker one after the other until it has answered or is gone.
 
 Rule 5. **What is half done stands in ZooKeeper, and its steps may be done twice.** `ActiveController.failover` takes
-up every reassignment, deletion and election from there. So a lost connection needs no rule of its own: what was in
-flight is not known, the reign ends, and the next one, ours or another's, begins from what is there.
+up every reassignment, deletion and election from there.
 
-Rule 6. **A state is written in the version that it was decided by**, and decided again where that is another.
+Rule 6. **A reign lasts as long as its session.** What a lost connection left without an answer is carried out again
+when it is back (`LastingSession`), a write only once: the znodes tell whether it was. Where they do not, or the session
+is another one, the reign ends. All that is watched is read again, for watches last as long as a connection.
+
+Rule 7. **A state is written in the version that it was decided by**, and decided again where that is another.
 Leaders propose ISRs (AlterPartition); who is elected or taken out of an ISR gets another leader epoch.
 
-Rule 7. **What cannot be read is left out, and reported**; an event that fails is reported, and the next one begins.
+Rule 8. **What cannot be read is left out, and reported**; an event that fails is reported, and the next one begins.
 Who cannot take office leaves it to others, for a second.
 """

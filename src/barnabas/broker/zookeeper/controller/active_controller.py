@@ -79,9 +79,16 @@ class ActiveController:
         if program is not None:
             self.put(path, program)
         elif parent == znodes.TOPICS:
-            self.put(path, partial(self._topic_changed, name))
+            self.put(path, partial(self._topics_enlarged, [name]))
         elif parent == znodes.BROKER_IDS and name.isdecimal():
-            self.put(path, partial(self._broker_changed, int(name)))
+            self.put(path, self._addresses_changed)
+
+    def look_again(self) -> None:
+        """Read all that is watched, with its watches: what happened while no server was reached was not told."""
+        for path in self._of_path:
+            self.changed(path)
+        self.put("what has become of topics", lambda: self._topics_enlarged(self.context.topics))
+        self.put("what has become of brokers", self._addresses_changed)
 
     # -- taking office -----------------------------------------------------------------------------------------------
 
@@ -190,16 +197,17 @@ class ActiveController:
             context.shutting_down.discard(number)
         yield from self._replicas_offline(context.replicas_on(brokers))
 
-    def _broker_changed(self, number: int) -> Program[None]:
-        """Take over another address of a broker that is alive."""
-        found = (yield from self._zk.brokers([number])).get(number)
-        known = self.context.brokers.get(number)
-        if found is None or known is None or found.epoch != known.epoch or found == known:
-            return
-        self.context.brokers[number] = found
-        self._channels.remove(number)
-        self._channels.add(found)
-        self.tell_metadata(self.context.brokers, ())
+    def _addresses_changed(self) -> Program[None]:
+        """Take over other addresses of brokers that are alive."""
+        brokers = self.context.brokers
+        found = yield from self._zk.brokers(brokers)
+        moved = [one for one in found.values() if one.epoch == brokers[one.id].epoch and one != brokers[one.id]]
+        for broker in moved:
+            brokers[broker.id] = broker
+            self._channels.remove(broker.id)
+            self._channels.add(broker)
+        if moved:
+            self.tell_metadata(brokers, ())
 
     def _replicas_offline(self, replicas: Sequence[Replica]) -> Program[None]:
         """Elect other leaders, then take the replicas out of the ISRs."""
@@ -225,18 +233,19 @@ class ActiveController:
         added = yield from self._take_topics([name for name in names if name not in context.topics])
         yield from self._create_partitions(added)
 
-    def _topic_changed(self, topic: str) -> Program[None]:
-        """Make partitions that were added to a topic; those of a topic that is being deleted are taken back."""
-        context = self.context
-        found = (yield from self._zk.topics([topic])).get(topic)
-        if found is None or topic not in context.topics or found.topic_id != context.topic_ids[topic]:
-            return
-        known = context.assignments[topic]
+    def _topics_enlarged(self, topics: Collection[str]) -> Program[None]:
+        """Make partitions that were added to topics; those of a topic that is being deleted are taken back."""
+        for topic, found in (yield from self._zk.topics(topics)).items():
+            if topic in self.context.topics and found.topic_id == self.context.topic_ids[topic]:
+                yield from self._topic_enlarged(topic, found)
+
+    def _topic_enlarged(self, topic: str, found: znodes.TopicZnode) -> Program[None]:
+        context, known = self.context, self.context.assignments[topic]
         added = {index: assignment for index, assignment in _assignments(found).items() if index not in known}
         if not added:
             return
         if context.is_queued_for_deletion(topic):
-            yield from self._zk.set_topic(topic, context.topic_ids[topic], known)
+            yield from self._zk.set_topic(topic, context.topic_ids[topic], known, drops_others=True)
             return
         names = [TopicPartition(topic, index) for index in added]
         for name in names:

@@ -33,16 +33,17 @@ class Elected(NamedTuple):
 def elect(me: int, session_id: int, now_ms: int, epoch: int | None) -> Program[Elected]:
     """Become controller if no broker is, and say who is; `/controller` is watched from then on.
 
-    `epoch` is that of this broker while it is controller, None while it is not: then a znode of this very session was
-    made by an election that was not heard of, or before the connection was lost, and is taken over in another epoch.
+    `epoch` is that of this broker while it is controller, None while it is not. A znode of this very session that is of
+    no reign, or of another one, was made by an election that was not heard of, and is taken over in another epoch.
     """
     while True:
         raised = yield from _epoch()
         (result,) = yield [Get(CONTROLLER, watch=True)]
         found = found_or_none(result)
-        if found is not None and (found.owner != session_id or epoch is not None):
+        last = controller_znodes.decode_epoch(raised.data)
+        if found is not None and (found.owner != session_id or epoch == last):
             return Elected(controller_znodes.decode_controller(found.data))
-        number, data = controller_znodes.decode_epoch(raised.data) + 1, controller_znodes.encode_controller(me, now_ms)
+        number, data = last + 1, controller_znodes.encode_controller(me, now_ms)
         own = Create(CONTROLLER, data, ephemeral=True) if found is None else SetData(CONTROLLER, data, found.version)
         (result,) = yield [Multi((own, SetData(CONTROLLER_EPOCH, str(number).encode(), raised.version)))]
         if not isinstance(result, ZooKeeperError):

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 class ControllerSettings(NamedTuple):
     """The settings of this broker by which it is controller; `listener` is the one that brokers are reached by.
 
-    Durations are in seconds. `allows_unclean_by_default` is asked each time: it may be changed while the broker runs.
+    Durations are in seconds; `session_timeout` is how long the session lasts without a server.
+    `allows_unclean_by_default` is asked each time: it may be changed while the broker runs.
     """
 
     broker_id: int
@@ -25,6 +26,7 @@ class ControllerSettings(NamedTuple):
     rebalances: bool = True
     imbalance_percentage: int = 10
     imbalance_interval: float = 300.0
+    session_timeout: float = 18.0
 
 
 class ControllerEnvironment(NamedTuple):

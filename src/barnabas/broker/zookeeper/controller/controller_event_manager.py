@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
 from barnabas.broker.faults import fault_text
+from barnabas.broker.zookeeper.controller.lasting_session import LastingSession
 from barnabas.broker.zookeeper.operations import ConnectionLostError, run
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class ControllerEventManager:
     """
 
     def __init__(self, session: ZooKeeperSession, report: Callable[[str], None], moved: Callable[[], None]) -> None:
-        self._session = session
+        self._session = LastingSession(session)
         self._report = report
         self._moved = moved
         self._queue: deque[ControllerEvent] = deque()
@@ -57,9 +58,18 @@ class ControllerEventManager:
             self._queue.append(event)
             self._go_on()
 
+    def pause(self) -> None:
+        """Wait where events ask ZooKeeper: no server is reached."""
+        self._session.pause()
+
+    def resume(self) -> None:
+        """Go on in the same session."""
+        self._session.resume()
+
     def close(self) -> None:
         """Do nothing any more: programs end where they are."""
         self._is_closed = True
+        self._session.close()
         dropped = ([] if self._current is None else [self._current]) + list(self._queue)
         self._current = None
         self._queue.clear()
@@ -95,7 +105,7 @@ class ControllerEventManager:
             self._report(str(problem))
             self._moved()
         except ConnectionLostError:
-            # Nothing is known of what was in flight: it is all read again when the session is back.
+            # What became of a write is not known: the next reign reads all there is.
             self._moved()
         except Exception as problem:  # noqa: BLE001 - a fault in one event must not end the controller
             self.has_failed = self.has_failed or not isinstance(problem, errors.KafkaError)

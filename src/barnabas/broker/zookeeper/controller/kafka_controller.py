@@ -63,6 +63,8 @@ class KafkaController:
         self._looks_again = False
         self._pauses_until: float | None = None
         self._is_pausing = False
+        self._is_disconnected = False
+        self._session_ends: float | None = None
         self._balance_at: float | None = None
         self._events: ControllerEventManager | None = None
         self._renewed_at = -inf
@@ -73,15 +75,30 @@ class KafkaController:
     # -- the session -------------------------------------------------------------------------------------------------
 
     def connected(self, session_id: int) -> None:
-        """Begin anew: what was in flight is not known, and no watch may be left."""
-        self.disconnected()
+        """Go on in the same session, and read again what is watched, for no watch may be left; else begin anew."""
+        self._lose_election()
+        self._is_disconnected, self._session_ends = False, None
+        if session_id != self._session_id:
+            self._resign()
         self._session_id = session_id
+        if self.active is not None and self._events is not None:
+            self._events.resume()
+            self.active.look_again()
         self._elect()
 
     def disconnected(self) -> None:
-        """Resign, for others may be elected; brokers refuse what an earlier controller tells them."""
+        """Wait: others are elected only when the session has ended, and brokers refuse an earlier controller then."""
+        self._lose_election()
+        self._is_disconnected, self._session_ends = True, None
+        if self._events is not None:
+            self._events.pause()
+
+    def _lose_election(self) -> None:
         self._connection += 1
         self._is_electing = self._looks_again = False
+
+    def begin_anew(self) -> None:
+        """End the reign: a fault of this program may have left half of a change."""
         self._resign()
 
     def registered(self) -> None:
@@ -99,7 +116,7 @@ class KafkaController:
     # -- the election ------------------------------------------------------------------------------------------------
 
     def _elect(self) -> None:
-        if self._registered_in != self._session_id or self._is_pausing:
+        if self._registered_in != self._session_id or self._is_pausing or self._is_disconnected:
             return
         if self._is_electing:
             self._looks_again = True
@@ -181,6 +198,8 @@ class KafkaController:
             return -inf if self._pauses_until is None else self._pauses_until
         if self.active is None:
             return inf
+        if self._is_disconnected:
+            return -inf if self._session_ends is None else self._session_ends
         renewal = self._renewed_at + _RENEWAL_INTERVAL if self._has_failed else inf
         if not self._settings.rebalances:
             return renewal
@@ -202,6 +221,8 @@ class KafkaController:
                 self._elect()
         elif self.active is None:
             return
+        elif self._is_disconnected:
+            self._wait_for_session(now)
         elif self._has_failed and now >= self._renewed_at + _RENEWAL_INTERVAL:
             self._renewed_at = now
             self._moved()
@@ -210,3 +231,10 @@ class KafkaController:
         elif now >= self._balance_at:
             self._balance_at = now + self._settings.imbalance_interval
             self.active.put("the balance of leaderships", self.active.preferred.balance)
+
+    def _wait_for_session(self, now: float) -> None:
+        """Resign when the session has ended by all that can be known here: who asks is sent to another controller."""
+        if self._session_ends is None:
+            self._session_ends = now + self._settings.session_timeout
+        elif now >= self._session_ends:
+            self._resign()

@@ -127,10 +127,30 @@ class KafkaZkClient:
         found = yield from self.read(list(paths), znodes.decode_topic, watch=True)
         return {paths[path]: value for path, (value, _) in found.items()}
 
-    def set_topic(self, topic: str, topic_id: bytes, assignments: Mapping[int, ReplicaAssignment]) -> Program[None]:
-        """Write the assignment of a topic that is there. Raises `ZooKeeperError`."""
-        data = znodes.encode_topic(topic_znode(topic_id, assignments))
-        yield from self.write_together([SetData(znodes.topic_path(topic), data)])
+    def set_topic(
+        self,
+        topic: str,
+        topic_id: bytes,
+        assignments: Mapping[int, ReplicaAssignment],
+        *,
+        drops_others: bool = False,
+    ) -> Program[None]:
+        """Write the assignment of a topic that is there. Raises `ZooKeeperError`.
+
+        Partitions that a tool has added meanwhile stay, except with `drops_others`.
+        """
+        path, value = znodes.topic_path(topic), topic_znode(topic_id, assignments)
+        while True:
+            (result,) = yield [Get(path)]
+            found = expect(result, Znode)
+            there = znodes.decode_topic(path, found.data)
+            if there.topic_id not in (None, topic_id):
+                raise NoNodeError(path, "another topic of that name is there")
+            data = znodes.encode_topic(value if drops_others else _with_others(value, there))
+            (written,) = yield from self.write([SetData(path, data, found.version)])
+            if not isinstance(written, BadVersionError):
+                expect(written, int)
+                return
 
     def delete_topic(self, topic: str) -> Program[None]:
         """Delete a topic: first its partitions, then together the topic, its settings, and the wish to delete it.
@@ -220,6 +240,12 @@ class KafkaZkClient:
             state.leader, state.leader_epoch, state.isr, self.epoch, state.leader_recovery_state
         )
         return znodes.encode_state(found)
+
+
+def _with_others(value: znodes.TopicZnode, there: znodes.TopicZnode) -> znodes.TopicZnode:
+    """Return an assignment with those partitions of another one that it does not have."""
+    added = {index: replicas for index, replicas in there.replicas.items() if index not in value.replicas}
+    return value._replace(replicas={**value.replicas, **added})
 
 
 def topic_znode(topic_id: bytes, assignments: Mapping[int, ReplicaAssignment]) -> znodes.TopicZnode:

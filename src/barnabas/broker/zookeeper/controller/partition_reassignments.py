@@ -68,7 +68,7 @@ class PartitionReassignments:
         if target is None:
             if not current.is_being_reassigned:
                 raise errors.NoReassignmentInProgressError()
-            return current.reassigned_to(current.origin)
+            return self._not_unclean(name, current.reassigned_to(current.origin))
         problem = None
         if not target:
             problem = "Empty replica list specified in partition reassignment."
@@ -84,6 +84,16 @@ class PartitionReassignments:
             )
         if problem is not None:
             raise errors.InvalidReplicaAssignmentError(problem)
+        return self._not_unclean(name, planned)
+
+    def _not_unclean(self, name: TopicPartition, planned: ReplicaAssignment) -> ReplicaAssignment:
+        """Refuse what would delete all replicas that are in sync at once, as KRaft's controller does (KIP-455)."""
+        known = self._context.leadership.get(name)
+        if known is not None and set(planned.replicas).isdisjoint(known.isr):
+            raise errors.InvalidReplicaAssignmentError(
+                f"Unable to revert partition assignment for {name} because it would require an unclean leader "
+                f"election: of the replicas in sync, {list(known.isr)}, none would be left"
+            )
         return planned
 
     def resume(self, should: Callable[[ReplicaAssignment], bool]) -> Program[None]:

@@ -11,7 +11,9 @@ from barnabas.broker.zookeeper.controller import controller_znodes
 from barnabas.broker.zookeeper.controller.active_controller import ActiveController
 from barnabas.broker.zookeeper.controller.controller_znodes import CONTROLLER, CONTROLLER_EPOCH
 from barnabas.broker.zookeeper.operations import Create, Program, SetData, run
+from barnabas.broker.zookeeper.znodes import state_path
 from barnabas.errors import ControllerMovedError
+from barnabas.protocol.topic_partition import TopicPartition
 from tests.support.controller_world import ControllerWorld
 
 
@@ -90,26 +92,83 @@ def test_a_paused_controller_that_goes_on_resigns_and_brokers_obey_the_new_one()
     assert {member.broker.controller_epoch for member in world.running} == {2}
 
 
-def test_a_lost_connection_ends_the_reign_and_the_same_broker_begins_another() -> None:
+def test_a_reign_goes_on_where_the_connection_comes_back_in_the_same_session() -> None:
+    world = ControllerWorld().start()
+    world.create("delays", [2, 3])
+    world.settle()
+    world.members[1].session.disconnect()
+    world.create("flights", [1, 2])
+    world.enlarge("delays", [3, 2])
+    world.kill(3)
+    assert world.controller.id == 1
+    world.members[1].session.connect()
+    world.settle()
+    assert (world.controller.id, world.epoch) == (1, 1)
+    assert world.state("flights").leader == 1
+    assert world.state("delays", 1).leader == 2
+    world.delete("flights")
+    world.settle()
+    assert world.topics == ["delays"]
+
+
+@pytest.mark.parametrize("is_carried_out", [True, False])
+def test_a_write_whose_answer_was_lost_is_carried_out_once(is_carried_out: bool) -> None:
+    world = ControllerWorld().start()
+    session = world.members[1].session
+    world.create("flights", [1, 2])
+    while world.data(state_path("flights", 0)) is None:
+        assert any(step() for step in world.steps())
+    if not is_carried_out:
+        del world.zookeeper.nodes[state_path("flights", 0)]
+    session.disconnect()
+    session.connect()
+    world.settle()
+    assert (world.epoch, world.state("flights").leader_epoch) == (1, 0)
+    for member in world.running:
+        assert member.broker.metadata[TopicPartition("flights", 0)].leader == 1
+    assert not world.reports
+
+
+def test_a_reign_ends_where_what_became_of_a_write_cannot_be_told() -> None:
+    world = ControllerWorld().start()
+    session = world.members[1].session
+    world.create("flights", [1, 2])
+    path = state_path("flights", 0)
+    while world.data(path) is None:
+        assert any(step() for step in world.steps())
+    session.disconnect()
+    world.write(SetData(path, world.data(path)))
+    session.connect()
+    world.settle()
+    assert (world.controller.id, world.epoch) == (1, 2)
+    assert world.members[2].broker.metadata[TopicPartition("flights", 0)].leader == 1
+
+
+def test_a_controller_that_reaches_no_server_for_as_long_as_a_session_lasts_is_none_any_more() -> None:
     world = ControllerWorld().start()
     world.members[1].session.disconnect()
+    world.tick()
+    world.now += 17
+    world.tick()
+    assert world.controller.id == 1
+    world.now += 2
+    world.tick()
     assert not world.controllers
     world.members[1].session.connect()
     world.settle()
     assert (world.controller.id, world.epoch) == (1, 2)
-    world.create("flights", [1, 2])
-    world.settle()
-    assert world.state("flights").leader == 1
 
 
 def test_a_session_that_expires_has_another_broker_elected() -> None:
     world = ControllerWorld().start()
     world.members[1].session.expire()
     world.settle()
-    assert world.controller.id in (2, 3)
+    assert {member.id for member in world.controllers} in ({1, 2}, {1, 3})
+    world.create("flights", [2, 3])
     world.members[1].session.connect()
     world.settle()
     assert world.controller.id in (2, 3)
+    assert world.state("flights").controller_epoch == 2
     assert world.members[1].broker.broker_epoch == world.zookeeper.nodes[f"{znodes.BROKER_IDS}/1"].created
 
 

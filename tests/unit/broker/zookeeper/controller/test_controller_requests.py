@@ -286,5 +286,7 @@ def test_what_another_broker_has_sent_on_does_not_go_round() -> None:
 def test_requests_that_wait_are_refused_when_the_reign_ends(broker: ZooKeeperBroker) -> None:
     client = broker.connect()
     client.request(CreateTopicsRequest(topics=[flights()], timeout_ms=1000), 7)
-    broker.session.disconnect()
+    broker.session.expire()
+    assert not client.responses
+    broker.session.connect()
     assert client.responses[0].topics[0].error_code == errors.NotControllerError.code  # type: ignore[attr-defined]

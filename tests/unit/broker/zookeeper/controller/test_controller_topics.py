@@ -339,6 +339,34 @@ def test_a_reassignment_that_is_cancelled_leaves_what_was_there() -> None:
     assert result(again) == errors.NoReassignmentInProgressError.code
 
 
+@pytest.mark.parametrize("target", [None, [3]])
+def test_the_only_replica_in_sync_is_not_taken_away(target: list[int] | None) -> None:
+    """It was added while the first one had not been alive yet, so it was the first leader."""
+    world = ControllerWorld(4).start(1, 2, 3)
+    world.create("flights", [4])
+    world.settle()
+    world.reassign("flights", {0: [4, 2]})
+    world.settle()
+    world.kill(1)
+    world.members[4].start()
+    world.settle()
+    assert world.state("flights").isr == (2,)
+    asked = world.reassign("flights", {0: target})
+    world.settle()
+    assert result(asked) == errors.InvalidReplicaAssignmentError.code
+    assert FLIGHTS in world.members[2].broker.replicas
+    assert world.state("flights").leader == 2
+
+
+def test_partitions_that_are_added_while_another_is_reassigned_stay() -> None:
+    world = world_with([1, 2])
+    world.enlarge("flights", [2, 1])
+    world.reassign("flights", {0: [3, 1]})
+    world.settle()
+    assert world.topic("flights").replicas[1] == (2, 1)
+    assert world.state("flights", 1).leader == 2
+
+
 @pytest.mark.parametrize("target", [[], [1, 1], [-1], [1, 9]])
 def test_replicas_that_cannot_be_are_refused(target: list[int]) -> None:
     world = world_with([1, 2])
