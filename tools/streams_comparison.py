@@ -18,6 +18,7 @@ from barnabas import streams
 from tools.java_streams import stored
 
 _STORE = "barnabas.streams.state"
+_SUPPLIERS = "barnabas.streams.topology.dsl_store_suppliers"
 
 #: Java's classes that have no name in `barnabas.streams`, by the class here.
 CLASSES = {
@@ -33,8 +34,9 @@ CLASSES = {
     "kstream.Suppressed$StrictBufferConfig": "barnabas.streams:BufferConfig",
     "kstream.WindowedSerdes$SessionWindowedSerde": "barnabas.streams:SessionWindowedSerde",
     "kstream.WindowedSerdes$TimeWindowedSerde": "barnabas.streams:TimeWindowedSerde",
-    "processor.StateStore": f"{_STORE}.store:StateStore",
     "processor.api.FixedKeyRecord": "barnabas.streams:Record",
+    "state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers": f"{_SUPPLIERS}:InMemoryDslStoreSuppliers",
+    "state.BuiltInDslStoreSuppliers$RocksDBDslStoreSuppliers": f"{_SUPPLIERS}:RocksDBDslStoreSuppliers",
     "state.KeyValueBytesStoreSupplier": "barnabas.streams:StoreSupplier",
     "state.KeyValueIterator": f"{_STORE}.store:StoreIterator",
     "state.KeyValueStore": f"{_STORE}.key_value:KeyValueStore",
@@ -43,15 +45,13 @@ CLASSES = {
     "state.ReadOnlyWindowStore": f"{_STORE}.window:WindowStore",
     "state.SessionBytesStoreSupplier": "barnabas.streams:StoreSupplier",
     "state.SessionStore": f"{_STORE}.session:SessionStore",
+    "state.SessionStoreWithHeaders": f"{_STORE}.session:SessionStore",
     "state.TimestampedKeyValueStore": f"{_STORE}.key_value:TimestampedKeyValueStore",
     "state.TimestampedKeyValueStoreWithHeaders": f"{_STORE}.key_value:TimestampedKeyValueStore",
     "state.TimestampedWindowStore": f"{_STORE}.window:TimestampedWindowStore",
     "state.TimestampedWindowStoreWithHeaders": f"{_STORE}.window:TimestampedWindowStore",
-    "state.ValueAndTimestamp": f"{_STORE}.store:ValueAndTimestamp",
-    "state.ValueTimestampHeaders": f"{_STORE}.store:ValueTimestampHeaders",
     "state.VersionedBytesStoreSupplier": "barnabas.streams:StoreSupplier",
     "state.VersionedKeyValueStore": f"{_STORE}.versioned:VersionedKeyValueStore",
-    "state.VersionedRecord": f"{_STORE}.store:VersionedRecord",
     "state.WindowBytesStoreSupplier": "barnabas.streams:StoreSupplier",
     "state.WindowStore": f"{_STORE}.window:WindowStore",
     "state.WindowStoreIterator": f"{_STORE}.store:StoreIterator",
@@ -61,7 +61,7 @@ _A_FUNCTION = "a function"
 _SPARK = "Spark runs the tasks; there are no stream threads, instances or standbys to ask or to change"
 _QUERIES = "`streams.store(name)` is a view of the changelog, from any process; no instance is asked for it"
 _SERDE = "a serde: `serialize` and `deserialize` of one object"
-_OWN_STORES = "stores of your own are not supported; `with_store_type(persistent=...)` chooses between ours"
+_OWN_STORES = "a store of your own has `log` and `restore` (`StoreBuilder.of`)"
 _DEPRECATED = "deprecated by `process` and `process_values`"
 _BYTES = "how Kafka's own stores keep bytes"
 
@@ -70,7 +70,6 @@ WITHOUT = {
     "AutoOffsetReset": "`auto_offset_reset=` takes the text, or a timedelta",
     "ClientInstanceIds": _SPARK,
     "CloseOptions*": "`close(timeout)`; no member leaves, for there is no group membership",
-    "DslStoreFormat": "the setting dsl.store.format as text",
     "GroupProtocol": _SPARK,
     "KafkaClientSupplier": "settings with the prefixes `producer.`, `consumer.`, `admin.` reach the clients",
     "KafkaStreams$CloseOptions": "`close(timeout)`; no member leaves, for there is no group membership",
@@ -108,7 +107,6 @@ WITHOUT = {
     "kstream.ValueTransformerWithKey": "`KTable.transform_values` takes it as an object with these methods",
     "kstream.ValueTransformerWithKeySupplier": _A_FUNCTION,
     "kstream.WindowedSerdes": "`TimeWindowedSerde(...)` and `SessionWindowedSerde(...)`",
-    "kstream.Windows": "`TimeWindows`, `UnlimitedWindows`; windows of your own are not supported",
     "processor.BatchingStateRestoreCallback": _OWN_STORES,
     "processor.CommitCallback": _OWN_STORES,
     "processor.ConnectedStoreProvider": "a supplier's method `stores`",
@@ -119,14 +117,10 @@ WITHOUT = {
     "processor.To": "`forward(record, child_name)`; the timestamp is the record's",
     "processor.api.InternalFixedKeyRecordFactory": "Kafka's own",
     "processor.api.Wrapped*": "a supplier; `ProcessorWrapper` returns any, and the stores of the given one stay",
-    "state.AggregationWithHeaders": "session stores with headers are not built",
-    "state.BuiltInDslStoreSuppliers*": "the setting dsl.store.suppliers.class, these two by name",
-    "state.Dsl*": _OWN_STORES,
     "state.HeadersBytesStore*": _BYTES,
     "state.HostInfo": _QUERIES,
     "state.QueryableStoreType*": _QUERIES,
     "state.RocksDBConfigSetter": "stores on disk are LMDB's",
-    "state.SessionStoreWithHeaders": "session stores with headers are not built",
     "state.StateSerdes": "stores serialize by themselves",
     "state.TimestampedBytesStore": _BYTES,
     "state.VersionedBytesStore": _BYTES,
@@ -141,6 +135,10 @@ RENAMED = {
     "kstream.Repartitioned.streamPartitioner": "with_stream_partitioner",
     "kstream.SessionWindows.inactivityGap": "inactivity_gap_ms",
     "kstream.TimeWindows.size": "size_ms",
+    "state.DslSessionParams.retentionPeriod": "retention_period_ms",
+    "state.DslSessionParams.storeFormat": "dsl_store_format",
+    "state.DslWindowParams.retentionPeriod": "retention_period_ms",
+    "state.DslWindowParams.windowSize": "window_size_ms",
     "processor.FailOnInvalidTimestamp.extract": "__call__",
     "processor.LogAndSkipOnInvalidTimestamp.extract": "__call__",
     "processor.UsePartitionTimeOnInvalidTimestamp.extract": "__call__",
@@ -192,12 +190,13 @@ MISSING = {
     "kstream.JoinWindows.of": "deprecated by `of_time_difference_with_no_grace`",
     "kstream.JoinWindows.windowsFor": "unsupported in Kafka, too",
     "kstream.Joined.gracePeriod": "`grace_period_ms`",
-    "kstream.StreamJoined.withDslStoreSuppliers": _OWN_STORES,
     "processor.api.ProcessorWrapper.asWrapped": "any supplier may be returned",
     "processor.api.ProcessorWrapper.asWrappedFixedKey": "any supplier may be returned",
     "kstream.UnlimitedWindows.size": "without end",
     "kstream.Window.endTime": "`end`, in milliseconds",
     "kstream.Window.startTime": "`start`, in milliseconds",
+    "kstream.Windows.gracePeriodMs": "the attribute `grace_period_ms`",
+    "kstream.Windows.size": "the attribute `size_ms`",
     "kstream.WindowedSerdes$TimeWindowedSerde.forChangelog": "changelogs have stores' own keys",
     "processor.FailOnInvalidTimestamp.onInvalidTimestamp": _A_FUNCTION,
     "processor.LogAndSkipOnInvalidTimestamp.onInvalidTimestamp": _A_FUNCTION,
@@ -209,6 +208,7 @@ MISSING = {
     "processor.ProcessorContext.timestamp": "the record has it",
     "processor.ProcessorContext.topic": _BY_METADATA,
     "processor.Punctuator.punctuate": _A_FUNCTION,
+    "DslStoreFormat.of": "`DslStoreFormat[name]`",
     "processor.StateStore.commit": _OWN_STORES,
     "processor.StateStore.committedOffset": _OWN_STORES,
     "processor.StateStore.getPosition": _NO_POSITIONS,
@@ -223,13 +223,14 @@ MISSING = {
     "processor.api.ProcessingContext.metrics": _METRICS,
     "processor.api.ProcessingContext.stateDir": _NO_FILES,
     "processor.api.ProcessorSupplier.get": _A_FUNCTION,
+    "state.DslKeyValueParams.isTimestamped": "`dsl_store_format` says it",
+    "state.DslWindowParams.isTimestamped": "`dsl_store_format` says it",
     "state.SessionBytesStoreSupplier.retentionPeriod": "`retention_ms`",
     "state.StoreBuilder.build": "a task builds its stores",
     "state.StoreBuilder.loggingEnabled": "`logging`",
-    "state.StoreSupplier.get": "a task builds its stores",
     "state.StoreSupplier.metricsScope": "metrics of all stores have one scope",
-    "state.Stores.persistentSessionStoreWithHeaders": "session stores with headers are not built",
-    "state.Stores.sessionStoreWithHeadersBuilder": "session stores with headers are not built",
+    "state.AggregationWithHeaders.getAggregationOrNull": "`found.aggregation`, or None",
+    "state.AggregationWithHeaders.make*": "the class itself makes one",
     "state.ValueAndTimestamp.getValueOrNull": "`found.value`, or None",
     "state.ValueAndTimestamp.make*": "the class itself makes one",
     "state.ValueTimestampHeaders.getValueOrNull": "`found.value`, or None",

@@ -54,7 +54,14 @@ if TYPE_CHECKING:
     from barnabas.streams.dsl.streams_builder import StreamsBuilder
     from barnabas.streams.dsl.suppressed import BufferConfig, Suppressed
     from barnabas.streams.dsl.windowed_streams import SessionWindowedKStream, TimeWindowedKStream
-    from barnabas.streams.dsl.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+    from barnabas.streams.dsl.windows import (
+        JoinWindows,
+        SessionWindows,
+        SlidingWindows,
+        TimeWindows,
+        UnlimitedWindows,
+        Windows,
+    )
     from barnabas.streams.emit_strategy import EmitStrategy
     from barnabas.streams.engine.exception_handlers import (
         DefaultProductionExceptionHandler,
@@ -92,10 +99,28 @@ if TYPE_CHECKING:
     from barnabas.streams.serdes.serdes import Serdes
     from barnabas.streams.serdes.windowed import SessionWindowedSerde, TimeWindowedSerde
     from barnabas.streams.spark.kafka_streams import KafkaStreams, State, StreamThreadExceptionResponse
+    from barnabas.streams.state.memory import BytesMap
+    from barnabas.streams.state.session import SessionBytes
+    from barnabas.streams.state.store import (
+        AggregationWithHeaders,
+        StateStore,
+        ValueAndTimestamp,
+        ValueTimestampHeaders,
+        VersionedRecord,
+    )
+    from barnabas.streams.state.window import WindowBytes
     from barnabas.streams.state_restore_listener import StateRestoreListener
     from barnabas.streams.testing.test_topics import TestInputTopic, TestOutputTopic, TestRecord
     from barnabas.streams.testing.topology_test_driver import TopologyTestDriver
     from barnabas.streams.topology.description import TopologyDescription
+    from barnabas.streams.topology.dsl_store_suppliers import (
+        BuiltInDslStoreSuppliers,
+        DslKeyValueParams,
+        DslSessionParams,
+        DslStoreFormat,
+        DslStoreSuppliers,
+        DslWindowParams,
+    )
     from barnabas.streams.topology.processor_api import (
         Cancellable,
         ContextualFixedKeyProcessor,
@@ -117,20 +142,28 @@ if TYPE_CHECKING:
     )
     from barnabas.streams.topology.processor_wrapper import ProcessorWrapper
     from barnabas.streams.topology.record import Record
-    from barnabas.streams.topology.stores import StoreBuilder, Stores, StoreSupplier
+    from barnabas.streams.topology.stores import StoreBuilder, StoreKind, Stores, StoreSupplier
     from barnabas.streams.topology.topology import Topology
     from barnabas.streams.windowed import SessionWindow, TimeWindow, UnlimitedWindow, Window, Windowed
 
 __all__ = [
+    "AggregationWithHeaders",
     "Branched",
     "BranchedKStream",
     "BufferConfig",
+    "BuiltInDslStoreSuppliers",
+    "BytesMap",
     "Cancellable",
     "CogroupedKStream",
     "Consumed",
     "ContextualFixedKeyProcessor",
     "ContextualProcessor",
     "DefaultProductionExceptionHandler",
+    "DslKeyValueParams",
+    "DslSessionParams",
+    "DslStoreFormat",
+    "DslStoreSuppliers",
+    "DslWindowParams",
     "EmitStrategy",
     "ErrorHandlerContext",
     "FailOnInvalidTimestamp",
@@ -171,6 +204,7 @@ __all__ = [
     "Response",
     "Serde",
     "Serdes",
+    "SessionBytes",
     "SessionWindow",
     "SessionWindowedCogroupedKStream",
     "SessionWindowedKStream",
@@ -179,9 +213,11 @@ __all__ = [
     "SlidingWindows",
     "State",
     "StateRestoreListener",
+    "StateStore",
     "StateStoreMigratedError",
     "StateStoreNotAvailableError",
     "StoreBuilder",
+    "StoreKind",
     "StoreSupplier",
     "StoreView",
     "Stores",
@@ -218,9 +254,14 @@ __all__ = [
     "UnlimitedWindow",
     "UnlimitedWindows",
     "UsePartitionTimeOnInvalidTimestamp",
+    "ValueAndTimestamp",
+    "ValueTimestampHeaders",
+    "VersionedRecord",
     "WallclockTimestampExtractor",
     "Window",
+    "WindowBytes",
     "Windowed",
+    "Windows",
 ]
 
 _HOMES = {
@@ -240,7 +281,7 @@ _HOMES = {
     "barnabas.streams.dsl.streams_builder": "StreamsBuilder",
     "barnabas.streams.dsl.suppressed": "BufferConfig Suppressed",
     "barnabas.streams.dsl.windowed_streams": "SessionWindowedKStream TimeWindowedKStream",
-    "barnabas.streams.dsl.windows": "JoinWindows SessionWindows SlidingWindows TimeWindows UnlimitedWindows",
+    "barnabas.streams.dsl.windows": "JoinWindows SessionWindows SlidingWindows TimeWindows UnlimitedWindows Windows",
     "barnabas.streams.emit_strategy": "EmitStrategy",
     "barnabas.streams.engine.exception_handlers": (
         "DefaultProductionExceptionHandler ErrorHandlerContext LogAndContinueExceptionHandler "
@@ -274,8 +315,17 @@ _HOMES = {
     ),
     "barnabas.streams.topology.processor_wrapper": "ProcessorWrapper",
     "barnabas.streams.topology.record": "Record",
-    "barnabas.streams.topology.stores": "StoreBuilder StoreSupplier Stores",
+    "barnabas.streams.topology.stores": "StoreBuilder StoreKind StoreSupplier Stores",
     "barnabas.streams.topology.topology": "Topology",
+    "barnabas.streams.state.memory": "BytesMap",
+    "barnabas.streams.state.window": "WindowBytes",
+    "barnabas.streams.state.session": "SessionBytes",
+    "barnabas.streams.state.store": (
+        "AggregationWithHeaders StateStore ValueAndTimestamp ValueTimestampHeaders VersionedRecord"
+    ),
+    "barnabas.streams.topology.dsl_store_suppliers": (
+        "BuiltInDslStoreSuppliers DslKeyValueParams DslSessionParams DslStoreFormat DslStoreSuppliers DslWindowParams"
+    ),
     "barnabas.streams.windowed": "SessionWindow TimeWindow UnlimitedWindow Window Windowed",
 }
 

@@ -23,6 +23,7 @@ from barnabas.streams.engine.timestamp_extractors import (
     WallclockTimestampExtractor,
 )
 from barnabas.streams.serdes.serdes import Serdes
+from barnabas.streams.topology.dsl_store_suppliers import BuiltInDslStoreSuppliers, suppliers_of
 from barnabas.streams.topology.topology import PROCESS_FIX, WHY_NO_FIX
 
 log = logging.getLogger("barnabas.streams")
@@ -78,19 +79,6 @@ def _optimization(value: str) -> str | None:
     return None
 
 
-def _short_name(given: Any) -> str:
-    return str(given).rpartition("$")[2].rpartition(".")[2]
-
-
-def _store_suppliers(given: Any) -> str | None:
-    if _short_name(given) in ("InMemoryDslStoreSuppliers", "RocksDBDslStoreSuppliers"):
-        return None
-    return (
-        "Store suppliers of your own are not supported: BuiltInDslStoreSuppliers.InMemoryDslStoreSuppliers or "
-        "RocksDBDslStoreSuppliers, which is the disk here; with_store_type(persistent=...) chooses for one store"
-    )
-
-
 IN_MEMORY_STORES = "dsl.store.suppliers.class=BuiltInDslStoreSuppliers.InMemoryDslStoreSuppliers"
 
 #: All that this implementation knows: it acts on each, or says in `WITHOUT_EFFECT` why it does not. Others are kept as
@@ -111,7 +99,7 @@ SETTINGS: dict[str, Setting] = {
     "errors.dead.letter.queue.topic.name": Setting("str", None),
     "dsl.store.format": Setting("str", "DEFAULT", _one_of("HEADERS", "DEFAULT", ignore_case=True)),
     "default.dsl.store": Setting("str", "rocksDB", Refused(f"deprecated in Kafka: set {IN_MEMORY_STORES}", "rocksDB")),
-    "dsl.store.suppliers.class": Setting("any", None, _store_suppliers),
+    "dsl.store.suppliers.class": Setting("any", None),
     "ensure.explicit.internal.resource.naming": Setting("bool", False),
     "internal.topic.prefix": Setting("str", None),
     "max.task.idle.ms": Setting("long", 0),
@@ -206,6 +194,7 @@ class StreamsConfig:
         self.default_timestamp_extractor = self._made("default.timestamp.extractor", _EXTRACTORS)
         self.deserialization_exception_handler = self._made("deserialization.exception.handler", _DESERIALIZATION)
         self.processing_exception_handler = self._made("processing.exception.handler", _PROCESSING)
+        self.dsl_store_suppliers = suppliers_of(values) or BuiltInDslStoreSuppliers.ROCKS_DB
         self.production_exception_handler = self._made("production.exception.handler", _PRODUCTION)
 
     @property
@@ -217,11 +206,6 @@ class StreamsConfig:
     def stores_headers(self) -> bool:
         """Whether stores of the DSL keep headers: the setting dsl.store.format."""
         return str(self.values["dsl.store.format"]).lower() == "headers"
-
-    @property
-    def stores_in_memory(self) -> bool:
-        """Whether stores of the DSL that say nothing themselves lie in memory: dsl.store.suppliers.class."""
-        return _short_name(self.values["dsl.store.suppliers.class"]) == "InMemoryDslStoreSuppliers"
 
     @property
     def cache_max_bytes(self) -> int:

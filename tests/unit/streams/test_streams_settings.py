@@ -115,11 +115,6 @@ def test_the_deprecated_setting_for_memory_names_the_one_that_is_meant() -> None
         StreamsConfig({**APPLICATION, "default.dsl.store": "in_memory"})
 
 
-def test_store_suppliers_of_ones_own_are_refused_with_what_to_do() -> None:
-    with pytest.raises(ConfigError, match="with_store_type"):
-        StreamsConfig({**APPLICATION, "dsl.store.suppliers.class": "com.example.Suppliers"})
-
-
 @pytest.mark.parametrize("additional", [0, 5000])
 def test_changelogs_of_windows_keep_records_longer_than_their_stores(additional: int) -> None:
     builder = StreamsBuilder()

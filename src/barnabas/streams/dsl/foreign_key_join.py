@@ -34,6 +34,7 @@ from barnabas.streams.serdes.foreign_key import (
     SubscriptionResponseWrapperSerde,
     SubscriptionWrapperSerde,
 )
+from barnabas.streams.topology.dsl_store_suppliers import DslKeyValueParams, DslStoreFormat
 from barnabas.streams.topology.nodes import InternalTopicProperties
 from barnabas.streams.topology.stores import StoreBuilder, StoreKind
 
@@ -123,13 +124,14 @@ class _ForeignKeyJoin:
         return source
 
     def _answer(self, subscriptions: GraphNode) -> list[GraphNode]:
+        name = self._named("-subscription-store", "SUBSCRIPTION-STATE-STORE-")
         store = StoreBuilder(
-            self._named("-subscription-store", "SUBSCRIPTION-STATE-STORE-"),
+            name,
             StoreKind.TIMESTAMPED_KEY_VALUE,
             Serdes.bytes(),
             self._subscription_serde,
-            persistent=None,
-            headers=None,
+            asks=DslKeyValueParams(name, DslStoreFormat.TIMESTAMPED),
+            logs_headers=True,
         )
         name = self._named("-subscription-receive", "SUBSCRIPTION-PROCESSOR-")
         receive = ProcessorGraphNode(

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.streams.dsl.options import StreamJoined
 from barnabas.streams.dsl.windows import JoinWindows
+from barnabas.streams.emit_strategy import EmitStrategy
 from barnabas.streams.errors import StreamsError
+from barnabas.streams.topology.dsl_store_suppliers import (
+    BuiltInDslStoreSuppliers,
+    DslKeyValueParams,
+    DslStoreSuppliers,
+    DslWindowParams,
+)
 from barnabas.streams.topology.stores import StoreBuilder, StoreKind, StoreSupplier, builder_of, segment_interval_ms
 
 if TYPE_CHECKING:
@@ -31,7 +38,9 @@ def this_and_other_store(
     for supplier, value_serde, name, suffix in zip(suppliers, serdes, generated, suffixes, strict=True):
         if supplier is not None:
             _check(supplier, windows)
-            stores.append(builder_of(supplier, StoreKind.WINDOW, joined.key_serde, value_serde))
+            store = builder_of(supplier, StoreKind.WINDOW, joined.key_serde, value_serde)
+            store.logs_headers = True
+            stores.append(store)
         else:
             base = name if joined.store_name is None else joined.store_name + suffix
             stores.append(_side(f"{base}-store", value_serde, windows, joined))
@@ -45,8 +54,9 @@ def _side(name: str, value_serde: Any, windows: JoinWindows, joined: StreamJoine
         StoreKind.WINDOW,
         joined.key_serde,
         value_serde,
-        persistent=joined.persistent,
-        headers=None,
+        asks=DslWindowParams(name, retention_ms, windows.size_ms, True, EmitStrategy.ON_WINDOW_UPDATE, False),
+        suppliers=joined.dsl_store_suppliers,
+        logs_headers=True,
         retention_ms=retention_ms,
         window_size_ms=windows.size_ms,
         segment_interval_ms=segment_interval_ms(retention_ms),
@@ -79,19 +89,24 @@ def outer_join_store(
     else:
         prefix = "KSTREAM-OUTERTHIS-" if right_outer else "KSTREAM-JOINTHIS-"
         name = "KSTREAM-OUTERSHARED-" + generated.removeprefix(prefix)
-    persistent = joined.persistent
-    if persistent is None and joined.this_store_supplier is not None:
-        persistent = joined.this_store_supplier.persistent
     return StoreBuilder(
         f"{name}-store",
         StoreKind.JOIN_LIST,
         joined.key_serde,
         joined.value_serde,
-        persistent=persistent,
+        asks=DslKeyValueParams(f"{name}-store"),
+        suppliers=joined.dsl_store_suppliers or _like(joined.this_store_supplier),
         other_value_serde=joined.other_value_serde,
         logging=joined.logging_enabled,
         log_config=dict(joined.log_config),
     )
+
+
+def _like(supplier: StoreSupplier | None) -> DslStoreSuppliers | None:
+    """Return what keeps a store as this one's is kept; None, the settings, for none and for a store of the user's."""
+    if supplier is None or supplier.get is not None:
+        return None
+    return BuiltInDslStoreSuppliers.ROCKS_DB if supplier.persistent else BuiltInDslStoreSuppliers.IN_MEMORY
 
 
 def add_generated_names(builder: InternalStreamsBuilder, stores: list[StoreBuilder]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from barnabas.streams.dsl.operator_names import validate
 from barnabas.streams.durations import Duration, as_ms
 from barnabas.streams.serdes import Serde
+from barnabas.streams.topology.dsl_store_suppliers import DslStoreSuppliers, chosen_suppliers
 from barnabas.streams.topology.materialized_internal import MaterializedInternal
 from barnabas.streams.topology.stores import StoreSupplier
 
@@ -27,17 +28,19 @@ class Materialized(Generic[K, V]):
     key_serde: Serde[K] | None = None
     value_serde: Serde[V] | None = None
     store_supplier: StoreSupplier | None = None
-    persistent: bool | None = None
+    dsl_store_suppliers: DslStoreSuppliers | None = None
     logging_enabled: bool = True
     caching_enabled: bool = True
     log_config: Mapping[str, str] = field(default_factory=dict)
     retention_ms: int | None = None
 
     @staticmethod
-    def as_(store: str | StoreSupplier) -> Materialized[Any, Any]:
-        """Name the store, or say with a supplier of `Stores` how it is kept."""
+    def as_(store: str | StoreSupplier | DslStoreSuppliers) -> Materialized[Any, Any]:
+        """Name the store, or say with a supplier of `Stores`, or with suppliers of all kinds, how it is kept."""
         if isinstance(store, StoreSupplier):
             return Materialized(store_supplier=store)
+        if isinstance(store, DslStoreSuppliers):
+            return Materialized(dsl_store_suppliers=store)
         return Materialized(store_name=validate(store))
 
     @staticmethod
@@ -76,11 +79,16 @@ class Materialized(Generic[K, V]):
             raise ValueError("Retention must not be negative.")
         return replace(self, retention_ms=retention_ms)
 
-    def with_store_type(self, *, persistent: bool) -> Materialized[K, V]:
-        """Keep the store on disk or in memory. Raises ValueError beside a supplier, which says so itself."""
+    def with_store_type(
+        self, suppliers: DslStoreSuppliers | None = None, *, persistent: bool | None = None
+    ) -> Materialized[K, V]:
+        """Keep the store on disk or in memory, or as suppliers say.
+
+        Raises ValueError beside a supplier of the store, which says so itself.
+        """
         if self.store_supplier is not None:
             raise ValueError("Cannot set store type when store supplier is pre-configured.")
-        return replace(self, persistent=persistent)
+        return replace(self, dsl_store_suppliers=chosen_suppliers(suppliers, persistent))
 
 
 def materialized_internal(
@@ -97,13 +105,14 @@ def materialized_internal(
         name = builder.names.store(prefix)
         changelog = f"{name}-changelog" if materialized.logging_enabled else None
         builder.topology_builder.names.add(changelog=changelog, store=name)
+    default = None if builder is None else builder.topology_builder.dsl_store_suppliers
     return MaterializedInternal(
         store_name=name,
         queryable=queryable,
         key_serde=materialized.key_serde,
         value_serde=materialized.value_serde,
         store_supplier=supplier,
-        persistent=materialized.persistent,
+        suppliers=materialized.dsl_store_suppliers or default,
         logging_enabled=materialized.logging_enabled,
         log_config=dict(materialized.log_config),
         caching_enabled=materialized.caching_enabled,

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 from barnabas.streams.dsl.operator_names import validate
 from barnabas.streams.durations import Duration, as_ms
 from barnabas.streams.serdes import Serde
+from barnabas.streams.topology.dsl_store_suppliers import DslStoreSuppliers, chosen_suppliers
 from barnabas.streams.topology.processor_api import StreamPartitioner, TimestampExtractor
 from barnabas.streams.topology.stores import StoreSupplier
 
@@ -311,7 +312,7 @@ class StreamJoined(Generic[K, V, V2]):
     store_name: str | None = None
     this_store_supplier: StoreSupplier | None = None
     other_store_supplier: StoreSupplier | None = None
-    persistent: bool | None = None
+    dsl_store_suppliers: DslStoreSuppliers | None = None
     logging_enabled: bool = True
     log_config: Mapping[str, str] = field(default_factory=dict)
 
@@ -324,7 +325,7 @@ class StreamJoined(Generic[K, V, V2]):
         value_serde: Serde[V] | None = None,
         other_value_serde: Serde[V2] | None = None,
     ) -> StreamJoined[K, V, V2]:
-        """Join with serdes."""
+        """Join with serdes; `with_dsl_store_suppliers` says how the stores are kept."""
         return StreamJoined(key_serde, value_serde, other_value_serde)
 
     @staticmethod
@@ -365,9 +366,13 @@ class StreamJoined(Generic[K, V, V2]):
         """Keep the records of the other stream in a store of this supplier."""
         return replace(self, other_store_supplier=supplier)
 
+    def with_dsl_store_suppliers(self, suppliers: DslStoreSuppliers) -> StreamJoined[K, V, V2]:
+        """Keep the stores as suppliers say."""
+        return replace(self, dsl_store_suppliers=chosen_suppliers(suppliers, None))
+
     def with_store_type(self, *, persistent: bool) -> StreamJoined[K, V, V2]:
         """Keep the stores on disk or in memory."""
-        return replace(self, persistent=persistent)
+        return replace(self, dsl_store_suppliers=chosen_suppliers(None, persistent))
 
     def with_logging_enabled(self, config: Mapping[str, str]) -> StreamJoined[K, V, V2]:
         """Keep changelog topics with these settings."""

@@ -31,7 +31,7 @@ class StreamsBuilder:
     """Takes steps, from topics to topics; `build()` makes a topology of them.
 
     `config` are settings that act while steps are taken, as Kafka's TopologyConfig:
-    `ensure.explicit.internal.resource.naming`, `processor.wrapper.class`.
+    `ensure.explicit.internal.resource.naming`, `processor.wrapper.class`, `dsl.store.suppliers.class`.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from barnabas.streams.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from barnabas.streams.dsl.windows import SessionWindows, SlidingWindows, Windows
 from barnabas.streams.emit_strategy import EmitStrategy
 from barnabas.streams.engine.processors import (
     KStreamSessionWindowAggregate,
@@ -32,7 +32,9 @@ def window_kind(windows: Any) -> WindowKind:
     for types, kind in _KINDS:
         if isinstance(windows, types):
             return kind
-    raise TypeError(f"windowed_by needs Time-, Sliding-, Unlimited- or SessionWindows, not {windows!r}")
+    raise TypeError(
+        f"windowed_by needs Time-, Sliding-, Unlimited- or SessionWindows, or Windows of your own, not {windows!r}"
+    )
 
 
 def _sliding_store(internal: MaterializedInternal, windows: SlidingWindows, emit: EmitStrategy) -> StoreBuilder:
@@ -43,7 +45,7 @@ def _session_store(internal: MaterializedInternal, windows: SessionWindows, emit
     return internal.session_store(windows.inactivity_gap_ms, windows.grace_period_ms, emit)
 
 
-def _time_store(internal: MaterializedInternal, windows: TimeWindows, emit: EmitStrategy) -> StoreBuilder:
+def _time_store(internal: MaterializedInternal, windows: Windows, emit: EmitStrategy) -> StoreBuilder:
     return internal.window_store(windows.size_ms, windows.grace_period_ms, emit)
 
 
@@ -77,7 +79,7 @@ _KINDS: list[tuple[tuple[type, ...], WindowKind]] = [
         ),
     ),
     (
-        (TimeWindows, UnlimitedWindows),
+        (Windows,),
         WindowKind(
             _time_store,
             _time_supplier,

@@ -13,8 +13,20 @@ from barnabas.streams.durations import Duration, as_ms, given_ms
 from barnabas.streams.windowed import UnlimitedWindow, Window, time_windows
 
 
+class Windows:
+    """Windows of a fixed size, by a rule of yours: a subclass has `windows_for`, and what is below it."""
+
+    #: How long each window lasts, and how long after its end it takes records; in milliseconds.
+    size_ms: int
+    grace_period_ms: int
+
+    def windows_for(self, timestamp: int) -> dict[int, Window]:
+        """Return the windows that a timestamp belongs to, by their start: `TimeWindow`s of `size_ms`."""
+        raise NotImplementedError(f"{type(self).__name__} has no windows_for")
+
+
 @dataclass(frozen=True)
-class TimeWindows:
+class TimeWindows(Windows):
     """Windows of a fixed size, one after the other (tumbling), or overlapping (hopping: `advance_by`).
 
     Raises ValueError for a size or advance that is not positive, an advance beyond the size, or negative grace.
@@ -65,7 +77,7 @@ class TimeWindows:
 
 
 @dataclass(frozen=True)
-class UnlimitedWindows:
+class UnlimitedWindows(Windows):
     """One window from a start without an end."""
 
     start_ms: int = 0

@@ -14,7 +14,8 @@ from barnabas.streams.engine.task_node import TaskNode
 from barnabas.streams.serdes.record_context import RecordContext
 from barnabas.streams.state.memory import MemoryBackend
 from barnabas.streams.state.store import StateStore
-from barnabas.streams.state.store_factory import make_store, with_settings
+from barnabas.streams.state.store_factory import make_store
+from barnabas.streams.topology.dsl_store_suppliers import resolved
 from barnabas.streams.topology.nodes import ProcessorTopology
 from barnabas.streams.topology.processor_api import TaskId
 from barnabas.streams.topology.record import Record
@@ -38,7 +39,7 @@ class GlobalTask:
         self.stores: dict[str, StateStore] = {}
         backend = settings.backend or MemoryBackend()
         for name, builder in topology.global_stores.items():
-            builder = with_settings(builder, in_memory=config.stores_in_memory, with_headers=config.stores_headers)
+            builder = resolved(builder, config.dsl_store_suppliers, with_headers=config.stores_headers)
             store = make_store(builder, backend)
             store.logged = False
             store.init(self._context)

@@ -27,7 +27,8 @@ from barnabas.streams.errors import StreamsError, TaskCorruptedError, TaskMigrat
 from barnabas.streams.state.memory import Backend, MemoryBackend
 from barnabas.streams.state.record_cache import RecordCache
 from barnabas.streams.state.store import StateStore
-from barnabas.streams.state.store_factory import cache_interval_ms, make_store, with_settings
+from barnabas.streams.state.store_factory import cache_interval_ms, make_store
+from barnabas.streams.topology.dsl_store_suppliers import resolved
 from barnabas.streams.topology.nodes import ProcessorTopology
 from barnabas.streams.topology.origins import note_origin
 from barnabas.streams.topology.processor_api import PunctuationType, Punctuator, TaskId
@@ -97,7 +98,7 @@ class Task:
         config = self._settings.config
         shared = RecordCache(config.cache_max_bytes)
         for name, builder in self._topology.state_stores.items():
-            builder = with_settings(builder, in_memory=config.stores_in_memory, with_headers=config.stores_headers)
+            builder = resolved(builder, config.dsl_store_suppliers, with_headers=config.stores_headers)
             store = make_store(builder, backend)
             if builder.caching and shared.max_bytes > 0:
                 store.enable_cache(shared, cache_interval_ms(builder))

@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -88,7 +89,7 @@ class StoreView:
         self._fresh_at = float("-inf")
         plain = builder.kind in _WITH_TIMESTAMPS and not timestamped
         for partition in partitions:
-            store = make_store(builder, MemoryBackend())
+            store = make_store(replace(builder, get=None), MemoryBackend())
             store.logged = False
             store.init(ViewContext(config, partition.topic))
             self._stores[partition] = store

@@ -171,7 +171,8 @@ class KeyValueStore(SerdeStore):
 class TimestampedKeyValueStore(KeyValueStore):
     """Keeps the last value of each key with its timestamp, as `ValueAndTimestamp`.
 
-    With `with_headers`, headers are kept as well, as `ValueTimestampHeaders`.
+    With `with_headers`, headers are kept as well, as `ValueTimestampHeaders`; with `logs_headers` only the
+    changelog has those of the records.
     """
 
     def __init__(
@@ -183,9 +184,12 @@ class TimestampedKeyValueStore(KeyValueStore):
         *,
         logged: bool = True,
         with_headers: bool = False,
+        logs_headers: bool = False,
     ) -> None:
         super().__init__(name, key_serde, value_serde, backend, logged=logged)
-        self._format: TimestampedFormat = HeadersFormat() if with_headers else TimestampedFormat()
+        self._format: TimestampedFormat = (
+            HeadersFormat() if with_headers else TimestampedFormat(logs_headers=logs_headers)
+        )
 
     def get_with_timestamp(self, key: Any) -> ValueAndTimestamp[Any] | None:
         """Return value and timestamp, which tables ask of a store of any kind."""

@@ -36,6 +36,24 @@ class ReadOnlyStore:
         return getattr(self._store, name)
 
 
+class ReadOnlyPlainSessionStore(ReadOnlyStore):
+    """A store of sessions with headers, seen as one of aggregations alone."""
+
+    def fetch_session(self, key: Any, start: int, end: int) -> Any:
+        """Return the aggregation of one session, None for none."""
+        found = self._store.fetch_session(key, start, end)  # type: ignore[attr-defined]
+        return None if found is None else found.aggregation
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        if name not in _SESSION_READS:
+            return found
+        return lambda *args: ((session, value.aggregation) for session, value in found(*args))
+
+
+_SESSION_READS = frozenset({"fetch", "backward_fetch", "find_sessions", "backward_find_sessions"})
+
+
 class ReadOnlyPlainStore(ReadOnlyStore):
     """A store of values with timestamps, seen as one of values alone: what queries by Kafka's plain types see."""
 

@@ -13,7 +13,7 @@ from barnabas.streams.state.record_cache import RecordCache
 from barnabas.streams.state.segmented_caching import Lookup, SessionCache
 from barnabas.streams.state.session_bytes import Session
 from barnabas.streams.state.store import SerdeStore, StoreIterator
-from barnabas.streams.state.value_format import ValueFormat
+from barnabas.streams.state.value_format import SessionHeadersFormat, ValueFormat
 from barnabas.streams.topology.record import Record
 from barnabas.streams.windowed import SessionWindow, Windowed
 
@@ -42,7 +42,7 @@ class SessionBytes(Protocol):
 
 
 class SessionStore(SerdeStore):
-    """Keeps a value for each key and session."""
+    """Keeps a value for each key and session; with `with_headers`, as `AggregationWithHeaders`."""
 
     def __init__(
         self,
@@ -53,13 +53,14 @@ class SessionStore(SerdeStore):
         *,
         logged: bool = True,
         persistent: bool = False,
-        logs_tombstone_headers: bool = False,
+        with_headers: bool = False,
     ) -> None:
         super().__init__(name, key_serde, value_serde, logged=logged)
         self._sessions = sessions
         self.persistent = persistent
         self._cache: SessionCache | None = None
-        self._format = ValueFormat(logs_tombstone_headers=logs_tombstone_headers)
+        self.with_headers = with_headers
+        self._format = SessionHeadersFormat() if with_headers else ValueFormat()
 
     def enable_cache(self, shared: RecordCache, segment_interval_ms: int) -> None:
         """Hold updates back until a commit, or until the shared cache is full."""
@@ -72,9 +73,10 @@ class SessionStore(SerdeStore):
 
         def flushed(key: bytes, new: bytes | None, old: bytes | None, context: RecordContext) -> None:
             data, start, end = split_session_key(key[8:])
-            change = Change(self._read_value(new), self._read_value(old))
+            now, before = self._format.read(self, new), self._format.read(self, old)
             session = Windowed(self._read_key(data), SessionWindow(start, end))
-            listener(Record(session, change, end, context.headers))
+            change = Change(self._format.plain(now), self._format.plain(before))
+            listener(Record(session, change, end, self._format.headers(now, context.headers)))
 
         self._cache.set_flush_listener(flushed, send_old_values)
         return True
@@ -105,7 +107,7 @@ class SessionStore(SerdeStore):
     def put(self, session: Windowed[Any], value: Any) -> None:
         """Keep the value of a session; None deletes."""
         window = session.window
-        key, data = self._key(session.key), self._value(value)
+        key, data = self._key(session.key), self._format.write(self, value)
         if self._cache is not None:
             self._cache.put(key, window.start, window.end, data)
         else:
@@ -125,7 +127,11 @@ class SessionStore(SerdeStore):
         """Return the value of one session, None for none."""
         data = self._key(key)
         find = self.get_behind if self._cache is None else self._cache.get
-        return self._read_value(find(data, start, end))
+        return self._format.read(self, find(data, start, end))
+
+    def plain(self, value: Any) -> Any:
+        """Return the aggregation alone of what the store gave, without headers."""
+        return self._format.plain(value)
 
     def find_sessions(self, *args: Any) -> StoreIterator[Windowed[Any], Any]:
         """Return sessions, by the number of arguments, as Kafka's overloads do.
@@ -162,7 +168,7 @@ class SessionStore(SerdeStore):
         """Take records of the changelog."""
         for record in records:
             key, start, end = split_session_key(record.key)
-            self._sessions.put(key, start, end, record.value)
+            self._sessions.put(key, start, end, self._format.restored(record))
 
     def _find(self, args: tuple[Any, ...], reverse: bool) -> StoreIterator[Windowed[Any], Any]:
         if len(args) == 3:
@@ -182,7 +188,7 @@ class SessionStore(SerdeStore):
 
     def _iterate(self, sessions: Iterator[Session]) -> StoreIterator[Windowed[Any], Any]:
         return StoreIterator(
-            (Windowed(self._read_key(key), SessionWindow(start, end)), self._read_value(value))
+            (Windowed(self._read_key(key), SessionWindow(start, end)), self._format.read(self, value))
             for key, start, end, value in sessions
         )
 

@@ -3,6 +3,7 @@
 cimport cython
 
 from barnabas.streams.serdes.record_context cimport RecordContext
+from barnabas.streams.state.changelog_record cimport changelog_record
 
 
 cdef object value_and_timestamp(object value, object timestamp)

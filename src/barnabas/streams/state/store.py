@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 from barnabas.streams.errors import InvalidStateStoreError, StreamsError
 from barnabas.streams.serdes.serde import set_if_unset
 
+if not cython.compiled:
+    from barnabas.streams.state.changelog_record import changelog_record
+
 if TYPE_CHECKING:
     from barnabas.streams.serdes.record_context import RecordContext
     from barnabas.streams.serdes.serde import Headers
@@ -51,6 +54,13 @@ class ValueTimestampHeaders(NamedTuple, Generic[V]):
     headers: Headers
 
 
+class AggregationWithHeaders(NamedTuple, Generic[V]):
+    """The aggregation of a session, and headers (KIP-1271)."""
+
+    aggregation: V
+    headers: Headers
+
+
 class VersionedRecord(NamedTuple, Generic[V]):
     """A value that was valid from `timestamp` on, until `valid_to` if that is known."""
 
@@ -77,7 +87,8 @@ class StoreContext(Protocol):
 class StateStore:
     """A store of one task.
 
-    `logged` stores keep what changed until `changes()` takes it. Raises `InvalidStateStoreError` after `close()`.
+    `logged` stores keep what changed until `changes()` takes it. A store of your own (`StoreBuilder.of`) calls `log` at
+    each change, and takes the records back in `restore` when its task starts anew.
     """
 
     def __init__(self, name: str, *, logged: bool = True) -> None:
@@ -95,6 +106,11 @@ class StateStore:
         self.context = context
         self.topic = context.changelog_topic(self.name)
         self.is_open = True
+
+    def log(self, key: bytes, value: bytes | None) -> None:
+        """Note a change for the changelog, with the time of the record that is being processed; None: a deletion."""
+        if self.logged:
+            self._changes.append(changelog_record(key, value, self._timestamp(), []))
 
     def changes(self) -> list[ChangelogRecord]:
         """Return what was changed since the last call, as records of the changelog."""

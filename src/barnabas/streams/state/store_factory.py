@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
+from barnabas.streams.errors import StreamsError
 from barnabas.streams.serdes.join_side import LeftOrRightValueSerde, TimestampedKeyAndJoinSideSerde
 from barnabas.streams.state.in_memory_window import InMemoryWindows
 from barnabas.streams.state.join_list import JoinListStore
 from barnabas.streams.state.key_value import KeyValueStore, LRUStore, TimestampedKeyValueStore
-from barnabas.streams.state.memory import Backend, MemoryBackend
+from barnabas.streams.state.memory import Backend, BytesMap, MemoryBackend
 from barnabas.streams.state.segmented_caching import IN_MEMORY_INTERVAL_MS
 from barnabas.streams.state.session import SessionBytes, SessionStore
 from barnabas.streams.state.session_bytes import InMemorySessions, SessionSegments, TimeOrderedSessionSegments
@@ -22,25 +22,50 @@ from barnabas.streams.state.window_bytes import TimeOrderedWindowSegments, Windo
 from barnabas.streams.topology.stores import StoreBuilder, StoreKind, segment_interval_ms
 
 
-def with_settings(builder: StoreBuilder, *, in_memory: bool, with_headers: bool) -> StoreBuilder:
-    """Return the builder with what it leaves to the settings: `dsl.store.suppliers.class` and `dsl.store.format`."""
-    if in_memory and builder.persistent is None:
-        builder = replace(builder, persistent=False)
-    if with_headers and builder.headers is None and builder.persistent is not False:
-        builder = replace(builder, headers=True)
-    return builder
-
-
 def make_store(builder: StoreBuilder, backend: Backend) -> StateStore:
-    """Return the store that a builder describes, its bytes in `backend` unless it is to be in memory."""
-    if builder.persistent is False:
+    """Return the store that a builder describes, its bytes in `backend` unless it is to be in memory, or the user's."""
+    if builder.get is not None and builder.kind is not StoreKind.OWN:
+        backend = _SuppliedBackend(builder.get)
+    elif not builder.persistent:
         backend = MemoryBackend()
     return _MAKERS[builder.kind](builder, backend)
 
 
+class _SuppliedBackend:
+    """A store of the user's: restored from its changelog whenever a task starts, as those in memory."""
+
+    persistent = False
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
+
+    def open(self, name: str) -> BytesMap:
+        """Return what the user made for the store."""
+        made: BytesMap = _checked(self.make(), BytesMap, name)
+        return made
+
+    def drop(self, name: str) -> None:
+        """Do nothing: the user's store is one map."""
+
+    def names(self, prefix: str) -> list[str]:
+        """Return none, as above."""
+        return []
+
+
+def _checked(made: Any, kind: type, store: str) -> Any:
+    """Return what a supplier made. Raises `StreamsError` unless it has the methods of `kind`."""
+    wanted = {name for name in vars(kind) if not name.startswith("_")} | set(kind.__annotations__)
+    missing = sorted(name for name in wanted if not hasattr(made, name))
+    if missing:
+        raise StreamsError(
+            f"The supplier of store {store} made {made!r}, which is no {kind.__name__}: it has no {', '.join(missing)}"
+        )
+    return made
+
+
 def cache_interval_ms(builder: StoreBuilder) -> int:
     """Return the interval by which a store's cache sorts its keys: that of its segments."""
-    if builder.persistent is False:
+    if not builder.persistent:
         return IN_MEMORY_INTERVAL_MS
     return builder.segment_interval_ms or segment_interval_ms(builder.retention_ms or 0)
 
@@ -59,11 +84,14 @@ def _timestamped(builder: StoreBuilder, backend: Backend) -> StateStore:
         builder.value_serde,
         backend,
         logged=builder.logging,
-        with_headers=bool(builder.headers),
+        with_headers=builder.headers,
+        logs_headers=builder.logs_headers,
     )
 
 
 def _versioned(builder: StoreBuilder, backend: Backend) -> StateStore:
+    if builder.get is not None:
+        raise StreamsError(f"Store {builder.name} is versioned; a supplier of your own cannot keep versions")
     return VersionedKeyValueStore(
         builder.name,
         builder.key_serde,
@@ -77,7 +105,10 @@ def _versioned(builder: StoreBuilder, backend: Backend) -> StateStore:
 
 def _windows(builder: StoreBuilder, backend: Backend) -> WindowBytes:
     retention = builder.retention_ms or 0
-    if builder.persistent is False:
+    if builder.get is not None:
+        made: WindowBytes = _checked(builder.get(), WindowBytes, builder.name)
+        return made
+    if not builder.persistent:
         return InMemoryWindows(retention, retain_duplicates=builder.retain_duplicates)
     interval = builder.segment_interval_ms or segment_interval_ms(retention)
     if builder.time_ordered:
@@ -87,8 +118,7 @@ def _windows(builder: StoreBuilder, backend: Backend) -> WindowBytes:
 
 def _window(kind: type[WindowStore]) -> Callable[[StoreBuilder, Backend], StateStore]:
     def make(builder: StoreBuilder, backend: Backend) -> StateStore:
-        # Users' stores have no headers; what joins of streams keep leaves the format to the settings.
-        chosen = JoinWindowStore if kind is WindowStore and builder.headers is not False else kind
+        chosen = JoinWindowStore if kind is WindowStore and builder.logs_headers else kind
         return chosen(
             builder.name,
             builder.key_serde,
@@ -98,7 +128,7 @@ def _window(kind: type[WindowStore]) -> Callable[[StoreBuilder, Backend], StateS
             retain_duplicates=builder.retain_duplicates,
             logged=builder.logging,
             persistent=backend.persistent,
-            **({"with_headers": bool(builder.headers)} if kind is TimestampedWindowStore else {}),
+            **({"with_headers": builder.headers} if kind is TimestampedWindowStore else {}),
         )
 
     return make
@@ -108,7 +138,9 @@ def _session(builder: StoreBuilder, backend: Backend) -> StateStore:
     retention = builder.retention_ms or 0
     interval = builder.segment_interval_ms or segment_interval_ms(retention)
     sessions: SessionBytes
-    if builder.persistent is False:
+    if builder.get is not None:
+        sessions = _checked(builder.get(), SessionBytes, builder.name)
+    elif not builder.persistent:
         sessions = InMemorySessions(retention)
     elif builder.time_ordered:
         sessions = TimeOrderedSessionSegments(builder.name, retention, interval, backend)
@@ -121,8 +153,16 @@ def _session(builder: StoreBuilder, backend: Backend) -> StateStore:
         sessions,
         logged=builder.logging,
         persistent=backend.persistent,
-        logs_tombstone_headers=bool(builder.headers),
+        with_headers=builder.headers,
     )
+
+
+def _own(builder: StoreBuilder, backend: Backend) -> StateStore:
+    made = None if builder.get is None else builder.get()
+    if not isinstance(made, StateStore) or made.name != builder.name:
+        raise StreamsError(f"The builder of store {builder.name} must make a StateStore of that name, not {made!r}")
+    made.logged = builder.logging
+    return made
 
 
 def _join_list(builder: StoreBuilder, backend: Backend) -> StateStore:
@@ -159,6 +199,7 @@ _MAKERS: dict[Any, Callable[[StoreBuilder, Backend], StateStore]] = {
     StoreKind.WINDOW: _window(WindowStore),
     StoreKind.TIMESTAMPED_WINDOW: _window(TimestampedWindowStore),
     StoreKind.SESSION: _session,
+    StoreKind.OWN: _own,
     StoreKind.JOIN_LIST: _join_list,
     StoreKind.TIME_ORDERED_KEY_VALUE_BUFFER: _key_value_buffer,
     StoreKind.TIME_ORDERED_CHANGE_BUFFER: _change_buffer,

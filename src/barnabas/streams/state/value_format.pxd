@@ -6,14 +6,18 @@ from barnabas.streams.state.store cimport SerdeStore, value_and_timestamp
 
 cdef class ValueFormat:
     cdef readonly bint logs_headers
-    cdef readonly bint logs_tombstone_headers
 
     cpdef object write(self, SerdeStore store, object value)
     cpdef object read(self, SerdeStore store, object data)
     cpdef ChangelogRecord logged(self, SerdeStore store, object key, object data)
     cpdef object plain(self, object value)
     cpdef object time(self, object value, object default)
+    cpdef object headers(self, object value, object default)
     cpdef object restored(self, object record)
+
+
+cdef class SessionHeadersFormat(ValueFormat):
+    pass
 
 
 cdef class TimestampedFormat(ValueFormat):

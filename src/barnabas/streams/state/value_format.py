@@ -12,13 +12,14 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from barnabas.streams.serdes.reader import split_headers, written_headers
-from barnabas.streams.state.store import ValueTimestampHeaders
+from barnabas.streams.state.store import AggregationWithHeaders, ValueTimestampHeaders
 
 if not cython.compiled:
     from barnabas.streams.state.changelog_record import changelog_record
     from barnabas.streams.state.store import value_and_timestamp
 
 if TYPE_CHECKING:
+    from barnabas.streams.serdes.serde import Headers
     from barnabas.streams.state.changelog_record import ChangelogRecord
     from barnabas.streams.state.store import SerdeStore
 
@@ -29,15 +30,10 @@ _unpack_long = _LONG.unpack_from
 
 @cython.cclass
 class ValueFormat:
-    """Values as the serde writes them.
+    """Values as the serde writes them. With `logs_headers`, changelog records have the headers of the record."""
 
-    With `logs_headers`, changelog records have the headers of the record; with `logs_tombstone_headers` those without a
-    value do.
-    """
-
-    def __init__(self, *, logs_headers: bool = False, logs_tombstone_headers: bool = False) -> None:
+    def __init__(self, *, logs_headers: bool = False) -> None:
         self.logs_headers = logs_headers
-        self.logs_tombstone_headers = logs_tombstone_headers
 
     def write(self, store: SerdeStore, value: Any) -> bytes | None:
         """Return what is kept of a value as users give it; None for None."""
@@ -49,8 +45,7 @@ class ValueFormat:
 
     def logged(self, store: SerdeStore, key: bytes, data: bytes | None) -> ChangelogRecord:
         """Return the record of the changelog for what is kept."""
-        with_headers = self.logs_headers or (data is None and self.logs_tombstone_headers)
-        return changelog_record(key, data, store._timestamp(), store._headers() if with_headers else [])
+        return changelog_record(key, data, store._timestamp(), store._headers() if self.logs_headers else [])
 
     def plain(self, value: Any) -> Any:
         """Return the value alone, without its timestamp, of what `read` returned."""
@@ -60,9 +55,54 @@ class ValueFormat:
         """Return the timestamp of what `read` returned; `default` where there is none."""
         return default
 
+    def headers(self, value: Any, default: Headers) -> Headers:
+        """Return the headers that a cache sends on with what `read` returned; `default` where none are kept."""
+        return default
+
     def restored(self, record: ChangelogRecord) -> bytes | None:
         """Return what is kept of a record of the changelog, or of a consumer's record with the same fields."""
         return record.value
+
+
+@cython.cclass
+class SessionHeadersFormat(ValueFormat):
+    """Aggregations behind their headers, as `AggregationWithHeaders` (KIP-1271); the changelog has both.
+
+    What the DSL puts is the aggregation alone, which has no headers.
+    """
+
+    def write(self, store: SerdeStore, value: Any) -> bytes | None:
+        """Return headers and aggregation; None for None, and for an aggregation that is None."""
+        aggregation, headers = value if isinstance(value, AggregationWithHeaders) else (value, [])
+        headers = list(headers)
+        data = store._value(aggregation, headers)
+        return None if data is None else written_headers(headers) + data
+
+    def read(self, store: SerdeStore, data: bytes | None) -> Any:
+        """Return aggregation and headers."""
+        if data is None:
+            return None
+        headers, at = split_headers(data)
+        return AggregationWithHeaders(store.value_serde.deserialize(store.topic, data[at:], headers), headers)
+
+    def logged(self, store: SerdeStore, key: bytes, data: bytes | None) -> ChangelogRecord:
+        """Return the record of the changelog; a tombstone has the headers of the record."""
+        if data is None:
+            return changelog_record(key, None, store._timestamp(), store._headers())
+        headers, at = split_headers(data)
+        return changelog_record(key, data[at:], store._timestamp(), headers)
+
+    def plain(self, value: Any) -> Any:
+        """Return the aggregation alone."""
+        return None if value is None else value.aggregation
+
+    def headers(self, value: Any, default: Headers) -> Headers:
+        """Return the headers of an aggregation; none for None."""
+        return [] if value is None else value.headers
+
+    def restored(self, record: ChangelogRecord) -> bytes | None:
+        """Return headers and aggregation of a record of the changelog."""
+        return None if record.value is None else written_headers(record.headers) + record.value
 
 
 @cython.cclass

@@ -18,7 +18,7 @@ from barnabas.streams.engine.record import InputRecord, OutputRecord
 from barnabas.streams.engine.task import Task, TaskSettings
 from barnabas.streams.errors import TopologyError
 from barnabas.streams.state.key_value import KeyValueStore, TimestampedKeyValueStore
-from barnabas.streams.state.read_only import ReadOnlyPlainStore
+from barnabas.streams.state.read_only import ReadOnlyPlainSessionStore, ReadOnlyPlainStore
 from barnabas.streams.state.session import SessionStore
 from barnabas.streams.state.store import StateStore
 from barnabas.streams.state.versioned import VersionedKeyValueStore
@@ -254,10 +254,17 @@ class TopologyTestDriver:
         store = self._store(name)
         return store if isinstance(store, TimestampedWindowStore) else None
 
-    def get_session_store(self, name: str) -> SessionStore | None:
-        """Return a session store; None when there is none."""
+    def get_session_store(self, name: str) -> Any:
+        """Return a session store, one with headers as its aggregations alone; None when there is none."""
         store = self._store(name)
+        if isinstance(store, SessionStore) and store.with_headers:
+            return ReadOnlyPlainSessionStore(store, "use get_session_store_with_headers to change the store")
         return store if isinstance(store, SessionStore) else None
+
+    def get_session_store_with_headers(self, name: str) -> SessionStore | None:
+        """Return a session store with headers; None when there is none."""
+        store = self._store(name)
+        return store if isinstance(store, SessionStore) and store.with_headers else None
 
     def _store(self, name: str) -> StateStore | None:
         if self._task is not None:

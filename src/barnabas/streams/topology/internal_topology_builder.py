@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.streams.errors import TopologyError
 from barnabas.streams.topology.copartitioning import Copartitioning
+from barnabas.streams.topology.dsl_store_suppliers import DslStoreSuppliers
 from barnabas.streams.topology.internal_resources_naming import InternalNames
 from barnabas.streams.topology.node_groups import NodeGroups
 from barnabas.streams.topology.nodes import (
@@ -47,6 +48,7 @@ class TopologyBuilder:
         self.copartitioning = Copartitioning(self.nodes, self.internal_topics, self.real_name)
         self.names = InternalNames()
         self.wrapper: ProcessorWrapper | None = None
+        self.dsl_store_suppliers: DslStoreSuppliers | None = None
         self.application_id: str | None = None
         self.made_at: str | None = None
 

@@ -9,19 +9,27 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from barnabas.streams.emit_strategy import EmitStrategy
+from barnabas.streams.topology.dsl_store_suppliers import (
+    DslKeyValueParams,
+    DslParams,
+    DslSessionParams,
+    DslStoreFormat,
+    DslStoreSuppliers,
+    DslWindowParams,
+)
 from barnabas.streams.topology.stores import StoreBuilder, StoreKind, StoreSupplier, builder_of, segment_interval_ms
 
 
 @dataclass(eq=False)
 class MaterializedInternal:
-    """What is known of an operator's store before it is built; `persistent` None means what the settings say."""
+    """What is known of an operator's store before it is built; `suppliers` None means those of the settings."""
 
     store_name: str | None
     queryable: bool = False
     key_serde: Any = None
     value_serde: Any = None
     store_supplier: StoreSupplier | None = None
-    persistent: bool | None = None
+    suppliers: DslStoreSuppliers | None = None
     logging_enabled: bool = True
     log_config: dict[str, str] = field(default_factory=dict)
     caching_enabled: bool = True
@@ -42,7 +50,7 @@ class MaterializedInternal:
         """Return the builder of the key-value store, each time the same (KeyValueStoreMaterializer)."""
         if self._store is None:
             kind = StoreKind.VERSIONED_KEY_VALUE if self.is_versioned else StoreKind.TIMESTAMPED_KEY_VALUE
-            self._store = self._builder(kind)
+            self._store = self._builder(kind, DslKeyValueParams(self._name, DslStoreFormat.TIMESTAMPED))
         return self._store
 
     def window_store(self, size_ms: int, grace_ms: int, emit_strategy: EmitStrategy) -> StoreBuilder:
@@ -56,8 +64,10 @@ class MaterializedInternal:
                 f"The retention period of the window store {self.store_name} must be no smaller than its window size "
                 f"plus the grace period. Got size=[{size_ms}], grace=[{grace_ms}], retention=[{retention_ms}]"
             )
-        store = self._windowed(StoreKind.TIMESTAMPED_WINDOW, retention_ms, size_ms)
-        return _by_time_on_close(store, emit_strategy, indexed=False)
+        asked = DslWindowParams(
+            self._name, retention_ms, size_ms, False, emit_strategy, False, DslStoreFormat.TIMESTAMPED
+        )
+        return self._windowed(StoreKind.TIMESTAMPED_WINDOW, asked, size_ms)
 
     def sliding_window_store(self, difference_ms: int, grace_ms: int, emit_strategy: EmitStrategy) -> StoreBuilder:
         """Return the builder of a store for sliding windows (SlidingWindowStoreMaterializer).
@@ -71,8 +81,10 @@ class MaterializedInternal:
                 f"difference plus the grace period. Got time difference=[{difference_ms}], grace=[{grace_ms}], "
                 f"retention=[{retention_ms}]"
             )
-        store = self._windowed(StoreKind.TIMESTAMPED_WINDOW, retention_ms, difference_ms)
-        return _uncached_on_close(_by_time_on_close(store, emit_strategy, indexed=True), emit_strategy)
+        asked = DslWindowParams(
+            self._name, retention_ms, difference_ms, False, emit_strategy, True, DslStoreFormat.TIMESTAMPED
+        )
+        return _uncached_on_close(self._windowed(StoreKind.TIMESTAMPED_WINDOW, asked, difference_ms), emit_strategy)
 
     def session_store(self, gap_ms: int, grace_ms: int, emit_strategy: EmitStrategy) -> StoreBuilder:
         """Return the builder of a session store (SessionStoreMaterializer).
@@ -86,25 +98,32 @@ class MaterializedInternal:
                 f"inactivity gap plus the grace period. Got gap=[{gap_ms}], grace=[{grace_ms}], "
                 f"retention=[{retention_ms}]"
             )
-        store = self._windowed(StoreKind.SESSION, retention_ms, None)
-        return _uncached_on_close(_by_time_on_close(store, emit_strategy, indexed=True), emit_strategy)
+        asked = DslSessionParams(self._name, retention_ms, emit_strategy)
+        return _uncached_on_close(self._windowed(StoreKind.SESSION, asked, None), emit_strategy)
 
-    def _windowed(self, kind: StoreKind, retention_ms: int, size_ms: int | None) -> StoreBuilder:
-        store = self._builder(kind)
+    @property
+    def _name(self) -> str:
+        name = self.store_name if self.store_supplier is None else self.store_supplier.name
+        if name is None:
+            raise TypeError("a store needs a name")
+        return name
+
+    def _windowed(
+        self, kind: StoreKind, asked: DslWindowParams | DslSessionParams, size_ms: int | None
+    ) -> StoreBuilder:
+        store = self._builder(kind, asked)
         if self.store_supplier is None:
-            store.retention_ms = retention_ms
+            store.retention_ms = asked.retention_period_ms
             store.window_size_ms = size_ms
-            store.segment_interval_ms = segment_interval_ms(retention_ms)
+            store.segment_interval_ms = segment_interval_ms(asked.retention_period_ms)
         return store
 
-    def _builder(self, kind: StoreKind) -> StoreBuilder:
+    def _builder(self, kind: StoreKind, asked: DslParams) -> StoreBuilder:
         if self.store_supplier is not None:
             store = builder_of(self.store_supplier, kind, self.key_serde, self.value_serde)
         else:
-            if self.store_name is None:
-                raise TypeError("a store needs a name")
             store = StoreBuilder(
-                self.store_name, kind, self.key_serde, self.value_serde, persistent=self.persistent, headers=None
+                self._name, kind, self.key_serde, self.value_serde, asks=asked, suppliers=self.suppliers
             )
         store.logging = self.logging_enabled
         store.log_config = dict(self.log_config)
@@ -113,10 +132,3 @@ class MaterializedInternal:
 
 def _uncached_on_close(store: StoreBuilder, emit_strategy: EmitStrategy) -> StoreBuilder:
     return store.with_caching_disabled() if emit_strategy is EmitStrategy.ON_WINDOW_CLOSE else store
-
-
-def _by_time_on_close(store: StoreBuilder, emit_strategy: EmitStrategy, *, indexed: bool) -> StoreBuilder:
-    """Let a store that Kafka chooses itself find what closes without looking at every key."""
-    if emit_strategy is EmitStrategy.ON_WINDOW_CLOSE:
-        store.time_ordered, store.indexed = True, indexed
-    return store

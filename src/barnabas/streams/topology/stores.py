@@ -6,12 +6,15 @@ Nothing here stores anything: the engine makes a store from its `StoreBuilder`. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.streams.durations import Duration, as_ms
+
+if TYPE_CHECKING:
+    from barnabas.streams.topology.dsl_store_suppliers import DslParams, DslStoreSuppliers
 
 #: How long a window store's segments last at least.
 MIN_SEGMENT_INTERVAL_MS = 60_000
@@ -26,6 +29,8 @@ class StoreKind(Enum):
     WINDOW = "window"
     TIMESTAMPED_WINDOW = "timestamped-window"
     SESSION = "session"
+    #: A store of the user's own kind.
+    OWN = "own"
     #: Outer stream-stream joins: TimestampedKeyAndJoinSide to a list of LeftOrRightValue (ListValueStore).
     JOIN_LIST = "join-list"
     #: Stream-table joins with grace (RocksDBTimeOrderedKeyValueBuffer).
@@ -39,7 +44,11 @@ WINDOW_KINDS = frozenset({StoreKind.WINDOW, StoreKind.TIMESTAMPED_WINDOW, StoreK
 
 @dataclass(frozen=True)
 class StoreSupplier:
-    """How the bytes of a store are kept; made by the functions of `Stores`. Times are in milliseconds."""
+    """How the bytes of a store are kept; made by the functions of `Stores`. Times are in milliseconds.
+
+    With `get`, a function of yours makes what keeps them, once for each task: a `BytesMap`, `WindowBytes` or
+    `SessionBytes`, as `kind` says. The changelog fills it whenever a task starts, so it need not outlive the task.
+    """
 
     name: str
     kind: StoreKind
@@ -51,33 +60,41 @@ class StoreSupplier:
     retain_duplicates: bool = False
     history_retention_ms: int | None = None
     max_entries: int | None = None
+    #: Windows are sorted by time first, for what emits on window close; `indexed`: by key as well (sliding windows).
+    time_ordered: bool = False
+    indexed: bool = False
+    get: Callable[[], Any] | None = None
 
 
 @dataclass(eq=False)
 class StoreBuilder:
     """One store of a topology. Two builders are the same store only when they are the same object, or `same_as` is.
 
-    `key_serde` and `value_serde`: None means the defaults of the settings. `persistent`: None means what the settings
-    say (`dsl.store.suppliers.class`). `headers`: None means what `dsl.store.format` says. `grace_ms` is the buffers'
-    for stream-table joins; `other_value_serde` is that of the right side in a `JOIN_LIST`. `changelog_topic` is set
-    when a source topic serves as the changelog.
+    `key_serde` and `value_serde`: None means the defaults of the settings. `asks` is what a step of the DSL asks
+    `suppliers` for, or those of the settings (`dsl.store.suppliers.class`), once they are known. `headers` are kept
+    with the values; with `logs_headers` the changelog alone has those of the records. `get` makes what keeps the bytes,
+    where the user does. `grace_ms` is the buffers' for stream-table joins; `other_value_serde` is that of the right
+    side in a `JOIN_LIST`.
     """
 
     name: str
     kind: StoreKind
     key_serde: Any = None
     value_serde: Any = None
-    persistent: bool | None = True
-    headers: bool | None = False
+    persistent: bool = True
+    headers: bool = False
+    logs_headers: bool = False
     retention_ms: int | None = None
     window_size_ms: int | None = None
     segment_interval_ms: int | None = None
     retain_duplicates: bool = False
-    #: Windows are sorted by time first, for what emits on window close; `indexed`: by key as well (sliding windows).
     time_ordered: bool = False
     indexed: bool = False
     history_retention_ms: int | None = None
     max_entries: int | None = None
+    get: Callable[[], Any] | None = None
+    asks: DslParams | None = None
+    suppliers: DslStoreSuppliers | None = None
     grace_ms: int | None = None
     other_value_serde: Any = None
     caching: bool = False
@@ -86,6 +103,13 @@ class StoreBuilder:
     #: What made it, where Kafka compares that: two joins may share a store when their options are equal.
     made_of: Any = None
     connected_processors: list[str] = field(default_factory=list)
+
+    @staticmethod
+    def of(name: str, make: Callable[[], Any]) -> StoreBuilder:
+        """Describe a store of a kind of your own: `make` returns a new subclass of `StateStore` for each task."""
+        if not callable(make):
+            raise TypeError(f"the store {name} needs a function that makes it, not {make!r}")
+        return StoreBuilder(_checked(name), StoreKind.OWN, persistent=False, get=make)
 
     def with_caching_enabled(self) -> StoreBuilder:
         """Keep records in memory until a commit, so that only the last update of a key is sent on."""
@@ -215,6 +239,11 @@ class Stores:
         return _session_store(name, retention_period, True)
 
     @staticmethod
+    def persistent_session_store_with_headers(name: str, retention_period: Duration) -> StoreSupplier:
+        """Describe a session store on disk that keeps headers. Raises ValueError for a negative retention."""
+        return replace(_session_store(name, retention_period, True), headers=True)
+
+    @staticmethod
     def in_memory_session_store(name: str, retention_period: Duration) -> StoreSupplier:
         """Describe a session store in memory. Raises ValueError for a negative retention."""
         return _session_store(name, retention_period, False)
@@ -275,6 +304,15 @@ class Stores:
         """Describe a store from key and session to value."""
         return builder_of(supplier, StoreKind.SESSION, key_serde, value_serde)
 
+    @staticmethod
+    def session_store_with_headers_builder(
+        supplier: StoreSupplier, key_serde: Any = None, value_serde: Any = None
+    ) -> StoreBuilder:
+        """Describe a store from key and session to `AggregationWithHeaders` (KIP-1271). Raises as `builder_of`."""
+        builder = builder_of(supplier, StoreKind.SESSION, key_serde, value_serde)
+        builder.headers = True
+        return builder
+
 
 def builder_of(supplier: StoreSupplier, kind: StoreKind, key_serde: Any, value_serde: Any) -> StoreBuilder:
     """Return the builder of a store of `kind` whose bytes are kept as the supplier says.
@@ -283,25 +321,23 @@ def builder_of(supplier: StoreSupplier, kind: StoreKind, key_serde: Any, value_s
     """
     if supplier is None:
         raise TypeError("supplier cannot be null")
-    if _FAMILY[supplier.kind] != _FAMILY[kind]:
+    if not isinstance(supplier, StoreSupplier):
+        raise TypeError(f"a {kind.value} store takes a StoreSupplier, made by Stores, not {supplier!r}")
+    if FAMILY[supplier.kind] != FAMILY[kind]:
         raise ValueError(f"a {supplier.kind.value} supplier, {supplier.name}, cannot keep a {kind.value} store")
-    return StoreBuilder(
-        name=supplier.name,
-        kind=kind,
-        key_serde=key_serde,
-        value_serde=value_serde,
-        persistent=supplier.persistent,
-        headers=supplier.headers,
-        retention_ms=supplier.retention_ms,
-        window_size_ms=supplier.window_size_ms,
-        segment_interval_ms=supplier.segment_interval_ms,
-        retain_duplicates=supplier.retain_duplicates,
-        history_retention_ms=supplier.history_retention_ms,
-        max_entries=supplier.max_entries,
-    )
+    return supplied(StoreBuilder(supplier.name, kind, key_serde, value_serde), supplier)
 
 
-_FAMILY = {
+def supplied(builder: StoreBuilder, supplier: StoreSupplier) -> StoreBuilder:
+    """Return the builder of a store whose bytes are kept as the supplier says."""
+    return replace(builder, **{name: getattr(supplier, name) for name in _SUPPLIED})
+
+
+_SUPPLIED = tuple(found.name for found in fields(StoreSupplier) if found.name not in ("name", "kind"))
+
+
+#: Kinds of stores that one supplier can keep.
+FAMILY = {
     StoreKind.KEY_VALUE: "key-value",
     StoreKind.TIMESTAMPED_KEY_VALUE: "key-value",
     StoreKind.VERSIONED_KEY_VALUE: "versioned",

@@ -9,6 +9,7 @@ from typing import Any
 from barnabas.errors import ConfigError
 from barnabas.streams.topology.describing import describe
 from barnabas.streams.topology.description import TopologyDescription
+from barnabas.streams.topology.dsl_store_suppliers import suppliers_of
 from barnabas.streams.topology.internal_topology_builder import TopologyBuilder
 from barnabas.streams.topology.nodes import SourceNode
 from barnabas.streams.topology.processor_api import (
@@ -29,8 +30,8 @@ class Topology:
     """Sources, processors, sinks and stores. Methods return the topology, so that calls can be chained.
 
     `config` are settings that act while the topology is built, as Kafka's TopologyConfig:
-    `ensure.explicit.internal.resource.naming`, `processor.wrapper.class`. A name that is taken, an unknown parent, a
-    topic that two sources read: `TopologyError`, with a note that names the line.
+    `ensure.explicit.internal.resource.naming`, `processor.wrapper.class`, `dsl.store.suppliers.class`. A name that is
+    taken, an unknown parent, a topic that two sources read: `TopologyError`, with a note that names the line.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
@@ -40,6 +41,7 @@ class Topology:
         flag = (config or {}).get("ensure.explicit.internal.resource.naming", False)
         self.builder.names.must_be_given = flag is True or str(flag).lower() == "true"
         self.builder.wrapper = wrapper_of(config or {})
+        self.builder.dsl_store_suppliers = suppliers_of(config or {})
 
     def add_source(
         self,

@@ -28,7 +28,7 @@ class SessionValueGetter(StoreValueGetter):
 
     def get(self, key: Windowed[Any], as_of: int | None = None) -> ValueAndTimestamp[Any] | None:
         """Return value and timestamp of a session."""
-        value = self._store.fetch_session(key.key, key.window.start, key.window.end)
+        value = self._store.plain(self._store.fetch_session(key.key, key.window.start, key.window.end))
         return None if value is None else ValueAndTimestamp(value, key.window.end)
 
 
@@ -107,7 +107,9 @@ class KStreamSessionWindowAggregateProcessor(Processor[Any, Any]):
         operator = self._operator
         start = end = time
         aggregate = operator.initializer()
-        merged = list(self._store.find_sessions(key, time - self._gap_ms, time + self._gap_ms))
+        plain = self._store.plain
+        near = self._store.find_sessions(key, time - self._gap_ms, time + self._gap_ms)
+        merged = [(session, plain(value)) for session, value in near]
         for session, value in merged:
             aggregate = operator.session_merger(key, aggregate, value)
             start, end = min(start, session.window.start), max(end, session.window.end)
@@ -138,6 +140,6 @@ class KStreamSessionWindowAggregateProcessor(Processor[Any, Any]):
         first, last = max(0, self._last_emit), close_time - 1
         if last >= max(first, 0):
             for session, value in self._store.find_sessions(first, last):
-                change = Change(value, None)
+                change = Change(self._store.plain(value), None)
                 self._context.forward(Record(session, change, session.window.end, record.headers))
             self._last_emit = close_time
