@@ -256,12 +256,12 @@ def draw_cached(seed: int) -> dict[str, Any]:
 
 
 def draw_with_headers(seed: int) -> dict[str, Any]:
-    """Return a case whose stores keep headers, and some of whose records have them."""
-    case = draw(seed)
+    """Return a case some of whose records have headers, and whose stores mostly keep them; some have caches."""
     chance = random.Random(-1 - seed)
+    case = draw_cached(seed) if chance.random() < 0.3 else draw(seed)
     case["name"] = f"headers-{seed}"
-    case["config"]["dsl.store.format"] = "HEADERS"
-    case["config"].pop("dsl.store.suppliers.class", None)  # see open-work.md
+    if chance.random() < 0.8:
+        case["config"]["dsl.store.format"] = "HEADERS"
     for number, given in enumerate(case["inputs"]):
         if chance.random() < 0.5:
             given["headers"] = [["h", str(number)], ["same", "x"]][: chance.choice([1, 2])]

@@ -137,7 +137,7 @@ public class Cases {
             long.class, byte[].class, byte[].class, Headers.class);
         enqueue.setAccessible(true);
         enqueue.invoke(driver, topic, partition, input.get("timestamp").asLong(), bytes(input.get("key")),
-            bytes(input.get("value")), new RecordHeaders());
+            bytes(input.get("value")), headersOf(input));
         var field = TopologyTestDriver.class.getDeclaredField("task");
         field.setAccessible(true);
         var task = (StreamTask) field.get(driver);

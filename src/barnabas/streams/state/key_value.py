@@ -19,7 +19,7 @@ from barnabas.streams.state.store import VALID_TO_UNDEFINED, StoreContext, Store
 if not cython.compiled:
     from barnabas.streams.state.changelog_record import changelog_record
     from barnabas.streams.state.store import SerdeStore
-    from barnabas.streams.state.value_format import HeadersFormat, TimestampedFormat, ValueFormat
+    from barnabas.streams.state.value_format import TimestampedFormat, ValueFormat
     from barnabas.streams.topology.record import make_record
 
 if TYPE_CHECKING:
@@ -171,8 +171,7 @@ class KeyValueStore(SerdeStore):
 class TimestampedKeyValueStore(KeyValueStore):
     """Keeps the last value of each key with its timestamp, as `ValueAndTimestamp`.
 
-    With `with_headers`, headers are kept as well, as `ValueTimestampHeaders`; with `logs_headers` only the
-    changelog has those of the records.
+    With a `HeadersFormat`, headers are kept as well, as `ValueTimestampHeaders`.
     """
 
     def __init__(
@@ -183,13 +182,10 @@ class TimestampedKeyValueStore(KeyValueStore):
         backend: Backend,
         *,
         logged: bool = True,
-        with_headers: bool = False,
-        logs_headers: bool = False,
+        value_format: TimestampedFormat | None = None,
     ) -> None:
         super().__init__(name, key_serde, value_serde, backend, logged=logged)
-        self._format: TimestampedFormat = (
-            HeadersFormat() if with_headers else TimestampedFormat(logs_headers=logs_headers)
-        )
+        self._format: TimestampedFormat = value_format or TimestampedFormat()
 
     def get_with_timestamp(self, key: Any) -> ValueAndTimestamp[Any] | None:
         """Return value and timestamp, which tables ask of a store of any kind."""

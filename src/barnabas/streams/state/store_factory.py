@@ -16,6 +16,7 @@ from barnabas.streams.state.session import SessionBytes, SessionStore
 from barnabas.streams.state.session_bytes import InMemorySessions, SessionSegments, TimeOrderedSessionSegments
 from barnabas.streams.state.store import StateStore
 from barnabas.streams.state.time_ordered_buffer import TimeOrderedChangeBuffer, TimeOrderedKeyValueBuffer
+from barnabas.streams.state.value_format import HeadersFormat, TimestampedFormat
 from barnabas.streams.state.versioned import VersionedKeyValueStore
 from barnabas.streams.state.window import JoinWindowStore, TimestampedWindowStore, WindowBytes, WindowStore
 from barnabas.streams.state.window_bytes import TimeOrderedWindowSegments, WindowSegments
@@ -84,8 +85,7 @@ def _timestamped(builder: StoreBuilder, backend: Backend) -> StateStore:
         builder.value_serde,
         backend,
         logged=builder.logging,
-        with_headers=builder.headers,
-        logs_headers=builder.logs_headers,
+        value_format=HeadersFormat() if builder.headers else TimestampedFormat(logs_headers=builder.logs_headers),
     )
 
 

@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from barnabas.streams.durations import Duration, as_ms
-
-if TYPE_CHECKING:
-    from barnabas.streams.topology.dsl_store_suppliers import DslParams, DslStoreSuppliers
 
 #: How long a window store's segments last at least.
 MIN_SEGMENT_INTERVAL_MS = 60_000
@@ -93,8 +90,9 @@ class StoreBuilder:
     history_retention_ms: int | None = None
     max_entries: int | None = None
     get: Callable[[], Any] | None = None
-    asks: DslParams | None = None
-    suppliers: DslStoreSuppliers | None = None
+    #: DslParams and DslStoreSuppliers of `dsl_store_suppliers`, which makes use of this module.
+    asks: Any = None
+    suppliers: Any = None
     grace_ms: int | None = None
     other_value_serde: Any = None
     caching: bool = False
