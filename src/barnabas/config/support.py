@@ -88,6 +88,9 @@ SUPPORTED: dict[str, frozenset[str]] = {
     "broker": _names(
         """
         advertised.listeners allow.everyone.if.no.acl.found authorizer.class.name auto.create.topics.enable broker.id
+        broker.id.generation.enable reserved.broker.max.id password.encoder.cipher.algorithm
+        password.encoder.iterations password.encoder.key.length password.encoder.keyfactory.algorithm
+        password.encoder.old.secret password.encoder.secret
         inter.broker.protocol.version zookeeper.connect zookeeper.connection.timeout.ms zookeeper.session.timeout.ms
         zookeeper.clientCnxnSocket zookeeper.sasl.jaas.config zookeeper.set.acl zookeeper.ssl.cipher.suites
         zookeeper.ssl.client.enable zookeeper.ssl.crl.enable zookeeper.ssl.enabled.protocols
@@ -274,11 +277,9 @@ _ZOOKEEPER = "zookeeper."
 #: Settings of Kafka 3.9's brokers that Kafka 4 does not have: files for 3.9 hold them, and they changed nothing here.
 GONE_SINCE_KAFKA_4 = _names(
     """
-    broker.id.generation.enable control.plane.listener.name group.coordinator.new.enable
+    control.plane.listener.name group.coordinator.new.enable
     log.message.downconversion.enable log.message.format.version
-    metadata.log.segment.min.bytes offsets.commit.required.acks password.encoder.cipher.algorithm
-    password.encoder.iterations password.encoder.key.length password.encoder.keyfactory.algorithm
-    password.encoder.old.secret password.encoder.secret reserved.broker.max.id server.max.startup.time.ms
+    metadata.log.segment.min.bytes offsets.commit.required.acks server.max.startup.time.ms
     """
 )
 #: Those that did change something, and what is there instead.

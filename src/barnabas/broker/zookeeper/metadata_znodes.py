@@ -22,7 +22,6 @@ from barnabas.broker.zookeeper.operations import (
     found_or_none,
 )
 from barnabas.broker.zookeeper.setting_records import known_entities, setting_records
-from barnabas.config.config_def import definitions
 from barnabas.protocol.messages.partition_record import PartitionRecord
 from barnabas.protocol.messages.remove_topic_record import RemoveTopicRecord
 from barnabas.protocol.messages.topic_record import TopicRecord
@@ -114,19 +113,8 @@ def written(change: ConfigsChange) -> Change:
     """Return what is to stand in a znode. Raises `InvalidRequestError` for what has no place there."""
     if change.kind not in ("topics", "brokers"):
         raise errors.InvalidRequestError(f"Settings of {change.kind} are not kept in ZooKeeper.")
-    secrets = [name for name in change.configs if _is_secret(name)]
-    if secrets:
-        raise errors.InvalidRequestError(
-            f"{', '.join(secrets)}: secrets stand encrypted in ZooKeeper, which is not supported; set them in the file."
-        )
     name = change.name if change.kind == "topics" else znodes.sanitized(change.name or None)
     return Change(f"{change.kind}/{name}", dict(change.configs))
-
-
-def _is_secret(name: str) -> bool:
-    keys = definitions("broker").keys
-    key = keys.get(name) or next((found for own, found in keys.items() if name.endswith(f".{own}")), None)
-    return key is not None and key.is_secret
 
 
 def write_settings(changes: Sequence[Change]) -> Program[list[Change]]:

@@ -23,6 +23,7 @@ from barnabas.broker.zookeeper.log_dir_events import LogDirEvents
 from barnabas.broker.zookeeper.operations import ConnectionLostError, run
 from barnabas.broker.zookeeper.plain_forwarding import PlainForwarding
 from barnabas.broker.zookeeper.registration import Registration
+from barnabas.broker.zookeeper.stored_secrets import StoredSecrets
 
 if TYPE_CHECKING:
     import random
@@ -72,6 +73,7 @@ class ZooKeeperControl:
         self._report = report
         self._wall_clock_ms = wall_clock_ms
         self._random = random
+        self._secrets = StoredSecrets(config, random.randbytes, report)
         self._known_cluster_id = known_cluster_id
         self._new_cluster_id = known_cluster_id or urlsafe_b64encode(random.randbytes(16)).rstrip(b"=").decode()
         self._cluster_id: str | None = None
@@ -179,6 +181,8 @@ class ZooKeeperControl:
             )
             return
         self._cluster_id, self._last_change = found.cluster_id, found.last_change
+        self._encode_anew(found.settings)
+        found = found._replace(settings=self._readable(found.settings))
         records = [
             *metadata_znodes.gone_records(self.image, found, known),
             *metadata_znodes.cluster_records(self.image, found),
@@ -209,11 +213,14 @@ class ZooKeeperControl:
     def write_settings(self, changes: Sequence[ConfigsChange], done: Done) -> None:
         """See `ControlPlane`: write the znodes and announce them, as every broker of 3.9 does for itself."""
         try:
-            entities = [metadata_znodes.written(change) for change in changes]
+            entities = [self._stored(metadata_znodes.written(change)) for change in changes]
         except errors.KafkaError as problem:
             done(problem)
         else:
             self._write(metadata_znodes.write_settings(entities), self._take_settings, done)
+
+    def _stored(self, change: metadata_znodes.Change) -> metadata_znodes.Change:
+        return change._replace(values=self._secrets.stored(change.entity, change.values or {}))
 
     def write_acls(self, added: Sequence[AclBinding], removed: Sequence[AclBinding], done: Done) -> None:
         """See `ControlPlane`: write the znodes and announce them, as every broker of 3.9 with an AclAuthorizer does."""
@@ -237,8 +244,32 @@ class ZooKeeperControl:
         self._write(metadata_znodes.edit_settings(edits), self._take_settings, done)
 
     def _take_settings(self, changes: list[metadata_znodes.Change]) -> None:
-        self.change(metadata_znodes.settings_records(self.image, changes))
+        self.change(metadata_znodes.settings_records(self.image, self._readable(changes)))
         self._role.settings_changed(changes)
+
+    def _readable(self, changes: Sequence[metadata_znodes.Change]) -> list[metadata_znodes.Change]:
+        """Return settings with this broker's secrets in clear, as they stand in its file."""
+        return [
+            change
+            if change.values is None or not change.entity.startswith("brokers/")
+            else change._replace(values=self._secrets.readable(change.entity, change.values))
+            for change in changes
+        ]
+
+    def _encode_anew(self, changes: Sequence[metadata_znodes.Change]) -> None:
+        """Encrypt this broker's secrets with the secret that takes the old one's place, once it has started with it."""
+        for entity, values in changes:
+            anew = self._secrets.encoded_anew(entity, values or {})
+            if anew is not None:
+                # What was written is taken over by the notification that tells of it.
+                program = metadata_znodes.write_settings([metadata_znodes.Change(entity, anew)])
+                self._write(program, lambda written: None, self._encoded_anew)
+
+    def _encoded_anew(self, problem: errors.KafkaError | None) -> None:
+        if problem is not None:
+            self._report(
+                f"this broker's secrets in ZooKeeper are still those of password.encoder.old.secret: {problem}"
+            )
 
     def _write(self, program: Program[T], take: Callable[[T], None], done: Done) -> None:
         def finished(result: T | errors.KafkaError) -> None:
