@@ -116,6 +116,7 @@ MOST_PARAMETERS = 6
 MANY_PARAMETERS = {
     "users know the signature from Kafka, or give each by its name": (
         "aio/producer.py Producer.send",
+        "broker/embedded.py Broker.__init__",
         "client/producer/append.py RecordSending.send",
         "client/producer/append.py SendPath._do_send",
         "client/producer/append.py SendPath.do_send",

@@ -29,6 +29,8 @@ _LOG_MANAGER_SETTINGS = (
 )
 #: The roles of a node (`process.roles`).
 BROKER, CONTROLLER = "broker", "controller"
+#: `broker.id` of a broker under ZooKeeper that has to be given one.
+_UNKNOWN_ID = -1
 _LOOPBACK_NAMES = ("localhost", "ip6-localhost")
 
 
@@ -176,9 +178,34 @@ class BrokerConfig(Config):
 
     def _share_id(self) -> None:
         # The two names mean the same (KafkaConfig.populateSynonyms): what one is given, the other has.
+        if self.is_given("broker.id"):
+            if self.get_int("broker.id") < _UNKNOWN_ID:
+                raise ConfigError(f"broker.id={self['broker.id']}: it is 0 or higher, or -1 for a generated one")
+            if self.get_int("broker.id") == _UNKNOWN_ID:
+                del self._given["broker.id"]
+        if self.zookeeper is not None and not (self.is_given("broker.id") or self.is_given("node.id")):
+            self._given["broker.id"] = _UNKNOWN_ID
         for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
             if self.is_given(name) and not self.is_given(other):
                 self._given[other] = self._values[other] = self.get_int(name)
+
+    def take_broker_id(self, broker_id: int) -> None:
+        """Go by an id that was generated; before anything else reads it."""
+        self.node_id = broker_id
+        for name in ("node.id", "broker.id"):
+            self._given[name] = self._values[name] = broker_id
+
+    def _check_broker_id(self) -> None:
+        """Check the id of a broker under ZooKeeper as KafkaConfig.validateValues of 3.9 does."""
+        highest = self.get_int("reserved.broker.max.id")
+        if not self.get_bool("broker.id.generation.enable"):
+            if self.node_id < 0:
+                raise ConfigError("broker.id is missing, and broker.id.generation.enable=false: set one of its own")
+        elif self.node_id > highest:
+            raise ConfigError(
+                f"broker.id={self.node_id} is above reserved.broker.max.id={highest}, where ids are generated: choose "
+                "a lower one, raise reserved.broker.max.id, or set broker.id.generation.enable=false"
+            )
 
     def _check_roles(self) -> None:
         if self.zookeeper is not None:
@@ -211,6 +238,7 @@ class BrokerConfig(Config):
                 f"inter.broker.protocol.version={version}: a broker in a cluster with ZooKeeper speaks 3.9 only; "
                 "upgrade the cluster's brokers to 3.9 and this setting of theirs first"
             )
+        self._check_broker_id()
         if self.is_given("delegation.token.secret.key"):
             raise ConfigError("delegation.token.secret.key: tokens in ZooKeeper are not supported yet; remove it")
         self._check_mechanisms()

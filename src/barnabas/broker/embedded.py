@@ -7,7 +7,7 @@ import os
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from barnabas.broker.local_cluster import LocalCluster, consecutive
+from barnabas.broker.local_cluster import ControlledBy, LocalCluster, consecutive
 from barnabas.broker.node_process import START_TIMEOUT, STOP_TIMEOUT, NodeProcess
 from barnabas.errors import ConfigError, IllegalStateError
 
@@ -32,7 +32,8 @@ class Broker:
 
     With `brokers=3` it is a cluster: brokers 1, 2 and 3 and controller 100 (with `controllers=3` 101 and 102 too), each
     a child process. Topics have as many replicas as there are brokers, three at most; `kill(1)`, `stop(1)`, `start(1)`
-    and `restart(1)` are for one node, without a number for all.
+    and `restart(1)` are for one node, without a number for all. With `zookeeper=True` its metadata are in a ZooKeeper
+    of its own, which is node 200 (it needs Java, and Maven once); with `zookeeper="zk1:2181/flights"` in one that runs.
 
     Attributes: `bootstrap_servers` ("127.0.0.1:port", with commas of several), `data_dir`, `pid` (of the child; None in
     process and of several).
@@ -48,6 +49,7 @@ class Broker:
         in_process: bool = False,
         brokers: int = 1,
         controllers: int = 1,
+        zookeeper: bool | str = False,
         config: dict[str, Any] | None = None,
         **settings: Any,
     ):
@@ -59,11 +61,15 @@ class Broker:
         self._listen = listen
         self._home: NodeProcess | _Thread | LocalCluster | None = None
         self._cluster: LocalCluster | None = None
-        if brokers > 1:
+        if brokers > 1 or zookeeper:
             if in_process:
-                raise ConfigError(f"brokers={brokers}: in one process there is one broker; leave in_process out")
+                raise ConfigError(f"brokers={brokers}: in one process there is one broker, alone; leave in_process out")
             texts = {name: _text(value) for name, value in self._settings.items()}
-            self._cluster = LocalCluster(self.data_dir, consecutive(listen, brokers), texts, controllers=controllers)
+            connect = zookeeper if isinstance(zookeeper, str) else ""
+            controlled_by = ControlledBy(controllers, connect if zookeeper else None)
+            self._cluster = LocalCluster(
+                self.data_dir, consecutive(listen, brokers), texts, controlled_by=controlled_by
+            )
         try:
             self.start()
         except BaseException:

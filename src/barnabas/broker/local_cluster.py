@@ -1,11 +1,12 @@
-"""A cluster on this machine: brokers and controllers, each a process (`barnabas up --brokers`, `Broker(brokers=3)`)."""
+"""A cluster on this machine, each node a process (`barnabas up --brokers`, `Broker(brokers=3)`)."""
 
 from __future__ import annotations
 
 import os
-import socket
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.broker.local_control import FIRST_CONTROLLER, ZOOKEEPER, ControlledBy
+from barnabas.broker.local_ports import free_address
 from barnabas.broker.node_process import NodeProcess
 from barnabas.errors import ConfigError, IllegalStateError
 
@@ -13,12 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from barnabas.broker.local_cluster_security import ClusterSecurity
+    from barnabas.broker.local_control import ChildNode, LocalControl
 
-#: The ids of controllers begin here; brokers are 1, 2, ...
-FIRST_CONTROLLER = 100
-_HOST = "127.0.0.1"
+__all__ = ["FIRST_CONTROLLER", "ZOOKEEPER", "ControlledBy", "Launching", "LocalCluster", "consecutive"]
+
 #: What a node of a local cluster is given by the cluster itself.
-_OWN = ("process.roles", "node.id", "listeners", "log.dirs", "controller.quorum.voters", "controller.listener.names")
+_OWN = ("listeners", "log.dirs")
 _ENOUGH = 3
 
 
@@ -30,7 +31,7 @@ class Launching(NamedTuple):
 
 
 class LocalCluster:
-    """Brokers 1 to N and controllers 100, 101, ..., each with a directory and a `.properties` file in `data_dir`.
+    """Brokers 1 to N, each with a directory and a `.properties` file in `data_dir`, and what controls them.
 
     `listen` has an address for each broker, port 0 for any free one. `security` is for one that others reach, too,
     and `has_formatted` tells whether its users are there since now. Raises `ConfigError` for settings that are
@@ -43,37 +44,40 @@ class LocalCluster:
         listen: Sequence[str],
         settings: Mapping[str, str],
         *,
-        controllers: int = 1,
+        controlled_by: ControlledBy = ControlledBy(),  # noqa: B008 - immutable
         launching: Launching | None = None,
         security: ClusterSecurity | None = None,
     ) -> None:
-        wrong = sorted(set(_OWN) & settings.keys())
-        if wrong:
-            raise ConfigError(f"{', '.join(wrong)}: of several brokers each has its own, which the cluster sets")
         if os.path.exists(f"{data_dir}/metadata.sqlite"):
             raise ConfigError(f"{data_dir} has the data of a broker that is alone: choose another directory")
         self._data_dir = data_dir
         self._settings = dict(settings)
         self._launching = launching or Launching()
         self._security = security
-        self.has_formatted = False
+        self._control = _control(data_dir, controlled_by, security, is_visible=self._launching.is_visible)
+        wrong = sorted({*_OWN, *self._control.own_settings} & settings.keys())
+        if wrong:
+            raise ConfigError(f"{', '.join(wrong)}: of several brokers each has its own, which the cluster sets")
+        self.has_formatted = self._control.has_formatted
         self.addresses = dict(enumerate(listen, 1))
-        self._controllers = {FIRST_CONTROLLER + n: f"{_HOST}:{_free_port()}" for n in range(controllers)}
-        self._internal = {one: f"{_HOST}:{_free_port()}" for one in self.addresses} if security is not None else {}
-        self._running: dict[int, NodeProcess] = {}
-        self._format()
+        self._internal = {one: free_address() for one in self.addresses} if security is not None else {}
+        self._running: dict[int, ChildNode] = {}
 
     # -- what there is -----------------------------------------------------------------------------------------------
 
     @property
     def node_ids(self) -> list[int]:
-        """The ids of brokers, then those of controllers."""
-        return [*self.addresses, *self._controllers]
+        """The ids of brokers, then those of what controls them."""
+        return [*self.addresses, *self._control.addresses]
 
     @property
     def controllers(self) -> Mapping[int, str]:
-        """The controllers' addresses."""
-        return self._controllers
+        """The addresses of controllers, or of a ZooKeeper of its own."""
+        return self._control.addresses
+
+    def kind(self, node_id: int) -> str:
+        """Return what a node is: a broker, a controller, a ZooKeeper."""
+        return "broker" if node_id in self.addresses else self._control.kind
 
     @property
     def bootstrap_servers(self) -> str:
@@ -108,7 +112,7 @@ class LocalCluster:
         wanted = self.node_ids if node_id is None else [self._checked(node_id)]
         wanted = [one for one in wanted if one not in self._running]
         try:
-            for kind in (self._controllers, self.addresses):
+            for kind in (self._control.addresses, self.addresses):
                 begun = [one for one in wanted if one in kind]
                 for one in begun:
                     self._running[one] = self._launch(one)
@@ -128,7 +132,7 @@ class LocalCluster:
 
     def stop(self, node_id: int | None = None) -> None:
         """End a node cleanly, or all: first the brokers, which hand their partitions over to each other."""
-        for kind in (self.addresses, self._controllers):
+        for kind in (self.addresses, self._control.addresses):
             ending = [one for one in kind if one in self._running and node_id in (None, one)]
             for one in ending:
                 self._running[one].terminate()
@@ -147,73 +151,47 @@ class LocalCluster:
             raise IllegalStateError(f"there is no node {node_id}; there are {', '.join(map(str, self.node_ids))}")
         return node_id
 
-    def _launch(self, node_id: int) -> NodeProcess:
+    def _launch(self, node_id: int) -> ChildNode:
+        if node_id in self.addresses:
+            return self._run(node_id, self._of_broker(node_id))
+        return self._control.launch(node_id, self._run)
+
+    def _run(self, node_id: int, own: Mapping[str, object]) -> NodeProcess:
         path = self.properties_of(node_id)
         # Some of the settings may be secret.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:
-            file.writelines(f"{name}={value}\n" for name, value in self._properties(node_id).items())
+            file.writelines(f"{name}={value}\n" for name, value in {**self._of_all(), **own}.items())
         options = ["--config", path, "--allow-remote", *self._launching.options_of(node_id)]
         return NodeProcess(options, shares_errors=self._launching.is_visible, has_own_session=True)
 
     # -- what they are given -----------------------------------------------------------------------------------------
 
     def _name(self, node_id: int) -> str:
-        return f"{'controller' if node_id in self._controllers else 'broker'}-{node_id}"
+        return f"{self.kind(node_id)}-{node_id}"
 
-    def _properties(self, node_id: int) -> dict[str, Any]:
-        is_controller = node_id in self._controllers
+    def _of_all(self) -> dict[str, object]:
         copies = min(_ENOUGH, len(self.addresses))
         least = 2 if copies == _ENOUGH else 1
-        address = self._controllers[node_id] if is_controller else self.addresses[node_id]
         return {
             "default.replication.factor": copies,
             "min.insync.replicas": least,
             "offsets.topic.replication.factor": copies,
             "transaction.state.log.replication.factor": copies,
             "transaction.state.log.min.isr": least,
+            **self._control.defaults,
             **self._settings,
-            "process.roles": "controller" if is_controller else "broker",
-            "node.id": node_id,
-            "listeners": f"{'CONTROLLER' if is_controller else 'PLAINTEXT'}://{address}",
-            "log.dirs": f"{self._data_dir}/{self._name(node_id)}",
-            "controller.listener.names": "CONTROLLER",
-            "controller.quorum.voters": ",".join(f"{one}@{at}" for one, at in self._controllers.items()),
-            **self._secured(node_id),
         }
 
-    def _secured(self, node_id: int) -> dict[str, str]:
-        if self._security is None:
-            return {}
-        if node_id in self._controllers:
-            return self._security.of_controller()
-        return self._security.of_broker(self.addresses[node_id], self._internal[node_id])
-
-    def _format(self) -> None:
-        """Format the controllers' directories where that was not done; brokers take the cluster over by themselves."""
-        from barnabas.broker.controller.bootstrap_metadata import BootstrapMetadata
-        from barnabas.broker.kraft.formatter import (
-            Format,
-            default_levels,
-            format_directories,
-            random_uuid_text,
-            scram_records,
-        )
-        from barnabas.broker.log.checkpoint_files import META_PROPERTIES, read_meta_properties
-        from barnabas.broker.log.os_filesystem import OsFileSystem
-
-        os.makedirs(self._data_dir, exist_ok=True)
-        filesystem = OsFileSystem()
-        paths = {one: f"{self._data_dir}/{self._name(one)}" for one in self._controllers}
-        known = [read_meta_properties(filesystem, f"{path}/{META_PROPERTIES}") for path in paths.values()]
-        ids = [found.cluster_id for found in known if found is not None and found.cluster_id]
-        cluster_id = ids[0] if ids else random_uuid_text(os.urandom)
-        self.has_formatted = not ids
-        users = [] if self._security is None else scram_records(self._security.users)
-        bootstrap = BootstrapMetadata([*BootstrapMetadata.of_levels(default_levels()).records, *users])
-        for node_id, path in paths.items():
-            wanted = Format(cluster_id, node_id, bootstrap)
-            format_directories(filesystem, wanted, [path], os.urandom)
+    def _of_broker(self, node_id: int) -> dict[str, object]:
+        address = self.addresses[node_id]
+        secured = {} if self._security is None else self._security.of_broker(address, self._internal[node_id])
+        return {
+            "listeners": f"PLAINTEXT://{address}",
+            "log.dirs": f"{self._data_dir}/{self._name(node_id)}",
+            **self._control.of_broker(node_id),
+            **secured,
+        }
 
 
 def consecutive(address: str, count: int) -> list[str]:
@@ -226,11 +204,17 @@ def consecutive(address: str, count: int) -> list[str]:
     return [join_address(host, port + number if port else 0) for number in range(count)]
 
 
-def _free_port() -> int:
-    """Return a free port that the system gives to no other socket for a minute: it remembers a connection there."""
-    with socket.create_server((_HOST, 0)) as listener:
-        port: int = listener.getsockname()[1]
-        with socket.create_connection((_HOST, port)):
-            accepted, _ = listener.accept()
-            accepted.close()  # the side that closes first is the one that waits
-    return port
+def _control(
+    data_dir: str, wanted: ControlledBy, security: ClusterSecurity | None, *, is_visible: bool
+) -> LocalControl:
+    """Return what a cluster in a directory is controlled by; a quorum is formatted. Raises `ConfigError`.
+
+    `is_visible`: it writes its errors where this process does.
+    """
+    if wanted.zookeeper is None:
+        from barnabas.broker.local_quorum import LocalQuorum
+
+        return LocalQuorum(data_dir, wanted.controllers, security)
+    from barnabas.broker.local_zookeeper import LocalZooKeeper
+
+    return LocalZooKeeper(data_dir, wanted.zookeeper, shares_errors=is_visible)

@@ -89,7 +89,8 @@ class RunnerOptions(NamedTuple):
     """What the command line says beside the settings.
 
     `cluster_id` is for a data directory that belongs to no cluster yet; `scram_users(there)` says which users get
-    credentials before clients can connect. `stop_on_eof` is a file descriptor whose end stops the broker.
+    credentials before clients can connect; `name_broker` is told an id that was generated. `stop_on_eof` is a file
+    descriptor whose end stops the broker.
     """
 
     stop_on_eof: int | None = None
@@ -97,6 +98,7 @@ class RunnerOptions(NamedTuple):
     request_log: RequestLogOptions | None = None
     cluster_id: str | None = None
     scram_users: Callable[[ScramUsers], Alterations] = lambda there: {}
+    name_broker: Callable[[int], None] = lambda broker_id: None
 
 
 class BrokerRunner:
@@ -241,6 +243,8 @@ class BrokerRunner:
         from barnabas.broker.membership.membership import Membership
 
         local = None
+        if self._config.node_id < 0:
+            await self._take_broker_id()
         if self._controller is not None:
             from barnabas.broker.kraft.local_metadata_log import LocalMetadataLog
 
@@ -255,6 +259,24 @@ class BrokerRunner:
             membership.close()
             raise BrokerStartError("the broker was stopped before it had read the metadata of its cluster")
         return membership
+
+    async def _take_broker_id(self) -> None:
+        """Find the id of a broker under ZooKeeper whose settings name none."""
+        from barnabas.broker.log.os_filesystem import OsFileSystem
+        from barnabas.broker.membership.membership import zookeeper_session
+        from barnabas.broker.zookeeper.broker_ids import known_broker_id, take_broker_id
+
+        config = self._config
+        try:
+            found = known_broker_id(OsFileSystem(), config.data_directories or [self._data_directory])
+            if found is None:
+                reserved = config.get_int("reserved.broker.max.id")
+                found = await take_broker_id(*zookeeper_session(config), reserved)
+                warn(f"broker.id={found} was generated; it stays with the data directory")
+        except KafkaError as problem:
+            raise BrokerStartError(str(problem)) from problem
+        config.take_broker_id(found)
+        self._options.name_broker(found)
 
     async def _answer(self, node: BrokerNode, sockets: list[tuple[Listener, socket.socket]]) -> None:
         config = self._config

@@ -46,6 +46,7 @@ class Options:
         self.request_log_every = 1
         self.brokers: int | None = None
         self.controllers = 1
+        self.zookeeper: str | None = None
         self.set: list[str] = []
         self.add_scram: list[str] = []
         self.allow_remote = False

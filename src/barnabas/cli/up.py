@@ -96,6 +96,13 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--controllers", metavar="N", type=int, default=1, help="how many controllers it has: 1")
     parser.add_argument(
+        "--zookeeper",
+        metavar="CONNECT",
+        nargs="?",
+        const="",
+        help="a cluster whose metadata are in ZooKeeper: host:port/path, or one of its own",
+    )
+    parser.add_argument(
         "--set", metavar="NAME=VALUE", action="append", default=[], help="a broker setting of Kafka's; repeatable"
     )
     parser.add_argument(
@@ -128,7 +135,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: Options | argparse.Namespace) -> int:
     """Run the broker until it is told to stop. Raises KafkaError if it cannot start."""
-    if args.brokers is not None:
+    if args.brokers is not None or args.zookeeper is not None:
         from barnabas.cli import up_cluster
 
         _log_options(args)
@@ -162,7 +169,8 @@ def _log_options(args: Options | argparse.Namespace) -> tuple[str, str]:
 
 def _run(args: Options | argparse.Namespace, log: OperatorLog) -> int:
     config, data, secured = settings(args)
-    log.name_broker(config.node_id)
+    if config.node_id >= 0:
+        log.name_broker(config.node_id)
     from barnabas.broker.runner import BrokerRunner, RunnerOptions, check_exposure
     from barnabas.cli.metrics_listener import metrics_listener
 
@@ -189,6 +197,7 @@ def _run(args: Options | argparse.Namespace, log: OperatorLog) -> int:
         request_log=_request_log(args),
         cluster_id=cluster_id_of_environment(os.environ) if args.environment else None,
         scram_users=_scram_users(args, secured),
+        name_broker=log.name_broker,
     )
     BrokerRunner(config, data, on_ready, options).run()
     return 0

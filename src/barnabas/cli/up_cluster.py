@@ -24,7 +24,7 @@ _LOOK = 0.2
 def run(args: Options | argparse.Namespace) -> int:
     """Run brokers and controllers until it is told to stop. Raises `KafkaError` if they cannot start."""
     from barnabas.broker.config import is_loopback, parse_address
-    from barnabas.broker.local_cluster import Launching, LocalCluster, consecutive
+    from barnabas.broker.local_cluster import ControlledBy, Launching, LocalCluster, consecutive
     from barnabas.cli import console
     from barnabas.cli.broker_settings import DEFAULT_DATA, DEFAULT_LISTEN
     from barnabas.cli.named_values import named_values
@@ -55,7 +55,7 @@ def run(args: Options | argparse.Namespace) -> int:
         data,
         consecutive(listen, args.brokers or 1),
         given,
-        controllers=args.controllers,
+        controlled_by=ControlledBy(args.controllers, args.zookeeper),
         launching=Launching(options_of, is_visible=True),
         security=None if secured is None else secured.security,
     )
@@ -93,12 +93,18 @@ def _end(ended: list[int], number: int, frame: FrameType | None) -> None:
 
 
 def _check(args: Options | argparse.Namespace) -> None:
-    if (args.brokers or 0) < 1 or args.controllers < 1:
-        raise ConfigError(f"--brokers {args.brokers} --controllers {args.controllers}: there is at least one of each")
+    brokers = 1 if args.brokers is None else args.brokers
+    if brokers < 1 or args.controllers < 1:
+        raise ConfigError(f"--brokers {brokers} --controllers {args.controllers}: there is at least one of each")
+    if args.zookeeper is not None:
+        if args.controllers != 1:
+            raise ConfigError("--controllers: not with --zookeeper; there the brokers elect one of them")
+        if args.secure:
+            raise ConfigError("--secure: not with --zookeeper; a quorum of controllers keeps its first users")
     given = [name for name in _OF_ONE_BROKER if getattr(args, name)]
     if given:
         options = ", ".join("--" + name.replace("_", "-") for name in given)
-        raise ConfigError(f"{options}: not with --brokers; it is for one broker")
+        raise ConfigError(f"{options}: not with --brokers or --zookeeper; it is for one broker")
 
 
 def _metrics(args: Options | argparse.Namespace) -> dict[int, str]:
@@ -111,7 +117,7 @@ def _metrics(args: Options | argparse.Namespace) -> dict[int, str]:
         return {}
     if not listener.port:
         raise ConfigError(f"--metrics {args.metrics}: with --brokers give a port; each node has one, from there on")
-    brokers, controllers = args.brokers or 1, args.controllers
+    brokers, controllers = args.brokers or 1, args.controllers if args.zookeeper is None else 0
     nodes = [*range(1, brokers + 1), *range(FIRST_CONTROLLER, FIRST_CONTROLLER + controllers)]
     return dict(zip(nodes, consecutive(args.metrics or "", len(nodes)), strict=True))
 
@@ -119,12 +125,8 @@ def _metrics(args: Options | argparse.Namespace) -> dict[int, str]:
 def _say_what_runs(cluster: LocalCluster, data: str, metrics: Mapping[int, str]) -> None:
     for node_id, address in {**cluster.controllers, **cluster.addresses}.items():
         served = f", metrics at http://{metrics[node_id]}/metrics" if node_id in metrics else ""
-        print(f"{_kind(cluster, node_id)} {node_id} on {address}, process {cluster.pid(node_id)}{served}")
+        print(f"{cluster.kind(node_id)} {node_id} on {address}, process {cluster.pid(node_id)}{served}")
     print(f"listening on {', '.join(cluster.addresses.values())}, data in {data}", flush=True)
-
-
-def _kind(cluster: LocalCluster, node_id: int) -> str:
-    return "controller" if node_id in cluster.controllers else "broker"
 
 
 def _watch(cluster: LocalCluster, ended: list[int], args: Options | argparse.Namespace) -> None:
@@ -148,7 +150,7 @@ def _watch(cluster: LocalCluster, ended: list[int], args: Options | argparse.Nam
             cluster.begin(node_id)
             policy.started(node_id, now)
             left.add(node_id)
-            _tell(f"{_kind(cluster, node_id)} {node_id} is started again, process {cluster.pid(node_id)}")
+            _tell(f"{cluster.kind(node_id)} {node_id} is started again, process {cluster.pid(node_id)}")
         if args.until_stdin_ends:
             readable, _, _ = select.select([sys.stdin], [], [], _LOOK)
             if readable and not sys.stdin.read(1):
@@ -159,7 +161,7 @@ def _watch(cluster: LocalCluster, ended: list[int], args: Options | argparse.Nam
 
 def _how_it_ended(cluster: LocalCluster, node_id: int, code: int, pause: float | None) -> str:
     how = f"by signal {-code}" if code < 0 else f"with code {code}"
-    ended = f"{_kind(cluster, node_id)} {node_id} has ended {how}; "
+    ended = f"{cluster.kind(node_id)} {node_id} has ended {how}; "
     if pause is not None:
         return f"{ended}it is started again in {pause:.0f} s"
     return f"{ended}`barnabas up --config {cluster.properties_of(node_id)}` starts it again"

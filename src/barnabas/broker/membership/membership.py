@@ -69,6 +69,8 @@ class Membership:
         found = read_meta_properties(OsFileSystem(), f"{data_directory}/{META_PROPERTIES}")
         known = found.cluster_id if found is not None else None
         self._session: ZooKeeperSession | None = None
+        #: How long ZooKeeper may not answer at the start, in seconds; controllers are waited for without end.
+        self._connection_timeout: float | None = None
         self._control = self._make_control(known, cluster_id, local)
         self._control.on_changed = self._changed.set
         self.member = ClusterMember(config, self._control, self._open_channel)
@@ -86,12 +88,9 @@ class Membership:
             if local is not None:
                 control.read_locally(local, lambda: local.begin(control.loader))
             return control
-        from barnabas.broker.zookeeper.kazoo_session import KazooSession
         from barnabas.broker.zookeeper.zookeeper_control import ZooKeeperControl
-        from barnabas.broker.zookeeper.zookeeper_security import zookeeper_security
 
-        timeout = config.get_int("zookeeper.session.timeout.ms") / 1000
-        self._session = KazooSession(*zookeeper, timeout, zookeeper_security(config))
+        self._session, self._connection_timeout = zookeeper_session(config)
         member = ZooKeeperControl(config, self._session, self._random, report, wall_clock_ms, known_cluster_id)
         member.on_answered = self._answered
         return member
@@ -133,7 +132,7 @@ class Membership:
         """
         self._control.observe()
         try:
-            async with asyncio.timeout(self._connection_timeout()):
+            async with asyncio.timeout(self._connection_timeout):
                 while not self._control.is_caught_up:
                     if self._control.problem is not None:
                         raise self._control.problem
@@ -141,7 +140,7 @@ class Membership:
                         return False
         except TimeoutError:
             raise KafkaTimeoutError(
-                f"ZooKeeper at {self._config['zookeeper.connect']} did not answer in {self._connection_timeout()} s "
+                f"ZooKeeper at {self._config['zookeeper.connect']} did not answer in {self._connection_timeout} s "
                 f"(zookeeper.connection.timeout.ms): {self._session_problem or 'is it running, and reached from here?'}"
             ) from None
         self.store = self._control.make_store()
@@ -150,13 +149,6 @@ class Membership:
     @property
     def _session_problem(self) -> str:
         return "" if self._session is None else self._session.problem
-
-    def _connection_timeout(self) -> float | None:
-        """How long ZooKeeper may not answer at the start, in seconds; controllers are waited for without end."""
-        if self._session is None:
-            return None
-        given = self._config["zookeeper.connection.timeout.ms"]
-        return float(given or self._config.get_int("zookeeper.session.timeout.ms")) / 1000
 
     def join(self, node: BrokerNode) -> None:
         """Give a started node its roles."""
@@ -219,3 +211,14 @@ class Membership:
             channel.close()
         if self._session is not None:
             self._session.close()
+
+
+def zookeeper_session(config: BrokerConfig) -> tuple[ZooKeeperSession, float]:
+    """Return a session with the ZooKeeper of the settings, and how long it may not answer at the start, in seconds."""
+    from barnabas.broker.zookeeper.kazoo_session import KazooSession
+    from barnabas.broker.zookeeper.zookeeper_security import zookeeper_security
+
+    assert config.zookeeper is not None, "the broker is a member of a cluster under ZooKeeper"
+    timeout = config.get_int("zookeeper.session.timeout.ms")
+    session = KazooSession(*config.zookeeper, timeout / 1000, zookeeper_security(config))
+    return session, float(config["zookeeper.connection.timeout.ms"] or timeout) / 1000

@@ -1,0 +1,175 @@
+"""The ZooKeeper of a cluster on this machine: one of its own, a child process in Java, or one that runs already."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING
+
+from barnabas.broker.local_control import ZOOKEEPER
+from barnabas.broker.local_ports import free_address
+from barnabas.broker.node_process import START_TIMEOUT, STOP_TIMEOUT
+from barnabas.errors import ConfigError, KafkaError
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Mapping
+
+    from barnabas.broker.local_control import Run
+
+#: A broker that was killed has to wait at its next start until its old session has expired.
+_SESSION_MS, _TICK_MS = 3000, 500
+_MAIN = "org.apache.zookeeper.server.ZooKeeperServerMain"
+#: Becomes the program in its arguments, and ends it some seconds after its own standard input has ended: the brokers,
+#: which end then too, leave while ZooKeeper is there.
+_UNTIL_STDIN_ENDS = 'exec 3<&0; { cat <&3 >/dev/null; sleep 8; kill -9 $$; } & exec "$@" 3<&- </dev/null'
+_LOOK = 0.05
+
+
+class LocalZooKeeper:
+    """Implements `LocalControl` for brokers under ZooKeeper, one of which they elect controller.
+
+    `connect` is what `zookeeper.connect` says, the znode is made when it is missing; "" is for a server of its own,
+    whose data lies in `data_dir`. Raises `ConfigError` where Java, ZooKeeper or kazoo is missing.
+    """
+
+    kind = "ZooKeeper"
+    own_settings = ("process.roles", "node.id", "broker.id", "zookeeper.connect", "inter.broker.protocol.version")
+    has_formatted = False
+
+    def __init__(self, data_dir: str, connect: str, *, shares_errors: bool) -> None:
+        _check_kazoo()
+        if os.path.isdir(f"{data_dir}/controller-100"):
+            raise ConfigError(
+                f"{data_dir} has a cluster whose metadata its controllers keep: start it without --zookeeper, or "
+                "choose another directory"
+            )
+        self._data_dir = data_dir
+        self._shares_errors = shares_errors
+        self._connect = connect
+        self.defaults: Mapping[str, object] = {}
+        self.addresses: dict[int, str] = {}
+        self._command: list[str] = []
+        if not connect:
+            from barnabas.broker.zookeeper_jars import class_path, java
+
+            self._command = [java(), "-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+            self._command += ["-cp", class_path(), _MAIN]
+            self.defaults = {"zookeeper.session.timeout.ms": _SESSION_MS}
+            self.addresses[ZOOKEEPER] = self._connect = free_address()
+        os.makedirs(data_dir, exist_ok=True)
+
+    def of_broker(self, node_id: int) -> Mapping[str, object]:
+        """See `LocalControl`."""
+        return {
+            "broker.id": node_id,
+            "zookeeper.connect": self._connect,
+            "inter.broker.protocol.version": "3.9",
+        }
+
+    def launch(self, node_id: int, run: Run) -> ZooKeeperProcess:
+        """See `LocalControl`."""
+        host, _, port = self._connect.rpartition(":")
+        settings = {
+            "dataDir": f"{self._data_dir}/zookeeper",
+            "clientPort": port,
+            "clientPortAddress": host,
+            "tickTime": _TICK_MS,
+            "maxSessionTimeout": 60_000,
+            "maxClientCnxns": 0,
+            "admin.enableServer": "false",
+            "autopurge.purgeInterval": 1,
+        }
+        path = f"{self._data_dir}/zookeeper.cfg"
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(f"{name}={value}\n" for name, value in settings.items())
+        return ZooKeeperProcess([*self._command, path], self._connect, shares_errors=self._shares_errors)
+
+
+class ZooKeeperProcess:
+    """Implements `ChildNode` by a server in Java, which ends when this process does."""
+
+    def __init__(self, command: list[str], address: str, *, shares_errors: bool) -> None:
+        import subprocess
+        import tempfile
+
+        self._address = address
+        # Closed with the process, not with this block.
+        self._log: IO[bytes] | None = None if shares_errors else tempfile.TemporaryFile()  # noqa: SIM115
+        self._process: subprocess.Popen[bytes] = subprocess.Popen(  # noqa: S603 - Java, with our file
+            ["/bin/sh", "-c", _UNTIL_STDIN_ENDS, "sh", *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL if shares_errors else self._log,
+            stderr=self._log,
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        """See `ChildNode`."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """See `ChildNode`."""
+        return self._process.poll()
+
+    def log_text(self) -> str:
+        """See `ChildNode`."""
+        if self._log is None:
+            return ""
+        descriptor = self._log.fileno()
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
+
+    def wait_until_ready(self) -> str:
+        """See `ChildNode`."""
+        host, _, port = self._address.rpartition(":")
+        deadline = time.monotonic() + START_TIMEOUT
+        while True:
+            try:
+                socket.create_connection((host, int(port)), 1).close()
+            except OSError:
+                code = self.exit_code
+                if code is None and time.monotonic() < deadline:
+                    time.sleep(_LOOK)
+                    continue
+                why = f"ended with code {code}" if code is not None else f"was not ready within {START_TIMEOUT:.0f} s"
+                said = self.log_text().strip()[-2000:]
+                self.kill()
+                raise KafkaError(f"the ZooKeeper of the cluster {why}: {said or 'it said nothing'}") from None
+            return self._address
+
+    def terminate(self) -> None:
+        """See `ChildNode`."""
+        self._process.terminate()
+
+    def stop(self) -> None:
+        """See `ChildNode`."""
+        import subprocess
+
+        self._process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(STOP_TIMEOUT)
+        self.kill()
+
+    def kill(self) -> None:
+        """See `ChildNode`: ends the shell that waits for the end of the input, too."""
+        import signal
+
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for stream in (self._process.stdin, self._log):
+            if stream is not None:
+                stream.close()
+
+
+def _check_kazoo() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("kazoo") is None:
+        raise ConfigError(
+            "brokers under ZooKeeper need kazoo, which is not installed: pip install 'barnabas[zookeeper]'"
+        )

@@ -1,0 +1,91 @@
+"""The id of a broker whose settings name none: of its data directory, or the next one in ZooKeeper (KafkaServer)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from barnabas.broker.log.checkpoint_files import META_PROPERTIES, read_meta_properties
+from barnabas.broker.zookeeper.operations import Create, NodeExistsError, NoNodeError, Program, SetData, expect, run
+from barnabas.broker.zookeeper.znodes import SEQUENCE_ID
+from barnabas.errors import ConfigError, KafkaError, KafkaTimeoutError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from barnabas.broker.log.filesystem import FileSystem
+    from barnabas.broker.zookeeper.operations import ZooKeeperSession
+
+#: `broker.id` of a broker that has to be given one.
+UNKNOWN = -1
+
+
+def known_broker_id(filesystem: FileSystem, directories: Sequence[str]) -> int | None:
+    """Return whose the data directories are, as either software has written it; None for empty ones.
+
+    Raises `ConfigError` where they belong to several brokers, and `CorruptCheckpointError`.
+    """
+    found = {path: read_meta_properties(filesystem, f"{path}/{META_PROPERTIES}") for path in directories}
+    ids = {path: owner.node_id for path, owner in found.items() if owner is not None and owner.node_id >= 0}
+    if len(set(ids.values())) > 1:
+        said = ", ".join(f"{path} to broker {owner}" for path, owner in ids.items())
+        raise ConfigError(f"log.dirs: the directories belong to several brokers: {said}; name those of one")
+    return next(iter(ids.values()), None)
+
+
+def next_broker_id(reserved: int) -> Program[int]:
+    """Take the next number above the reserved ones: each write of the znode has another version."""
+    while True:
+        (result,) = yield [SetData(SEQUENCE_ID, None)]
+        if not isinstance(result, NoNodeError):
+            return reserved + expect(result, int)
+        for path in (SEQUENCE_ID.rpartition("/")[0], SEQUENCE_ID):
+            (made,) = yield [Create(path)]
+            if isinstance(made, KafkaError) and not isinstance(made, NodeExistsError):
+                raise made
+
+
+async def take_broker_id(session: ZooKeeperSession, timeout: float, reserved: int) -> int:
+    """Connect, and return the next id; the session is closed then.
+
+    Raises `KafkaTimeoutError` without an answer in `timeout` seconds, and `ZooKeeperError`.
+    """
+    taking = _Taking(session, reserved)
+    session.start(taking)
+    try:
+        async with asyncio.timeout(timeout):
+            return await taking.taken
+    except TimeoutError:
+        raise KafkaTimeoutError(
+            f"broker.id=-1: ZooKeeper gave no id in {timeout} s (zookeeper.connection.timeout.ms): "
+            f"{session.problem or 'is it running, and reached from here?'}"
+        ) from None
+    finally:
+        session.close()
+
+
+class _Taking:
+    """Implements `SessionListener`: asks once, on the first connection. An id that is lost on the way is never used."""
+
+    def __init__(self, session: ZooKeeperSession, reserved: int) -> None:
+        self._session = session
+        self._reserved = reserved
+        self.taken: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def connected(self, session_id: int) -> None:
+        """See `SessionListener`."""
+        run(self._session, next_broker_id(self._reserved), self._finished)
+
+    def _finished(self, result: int | KafkaError) -> None:
+        if self.taken.done():
+            return
+        if isinstance(result, KafkaError):
+            self.taken.set_exception(result)
+        else:
+            self.taken.set_result(result)
+
+    def disconnected(self) -> None:
+        """See `SessionListener`."""
+
+    def changed(self, path: str) -> None:
+        """See `SessionListener`."""
