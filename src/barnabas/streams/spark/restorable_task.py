@@ -20,8 +20,8 @@ from barnabas.streams.spark.state_directory import Kept, KeptState
 from barnabas.streams.spark.state_protocol import HeldTask
 from barnabas.streams.spark.task_measures import RestoreEvent, StoreSize, size_of
 from barnabas.streams.state.store import StateStore
-from barnabas.streams.state.store_factory import with_settings
 from barnabas.streams.store_changelog_reader import ChangelogReader
+from barnabas.streams.topology.dsl_store_suppliers import resolved
 from barnabas.streams.topology.nodes import ProcessorTopology
 from barnabas.streams.topology.processor_api import TaskId
 
@@ -228,7 +228,7 @@ def _layouts(plan: TaskPlan) -> dict[str, str]:
     config = plan.settings.config
     found = {}
     for name, builder in plan.topology.state_stores.items():
-        store = with_settings(builder, in_memory=config.stores_in_memory, with_headers=config.stores_headers)
+        store = resolved(builder, config.dsl_store_suppliers, with_headers=config.stores_headers)
         if store.persistent is not False:
             interval = store.segment_interval_ms or store.retention_ms or store.history_retention_ms
             parts = (store.kind.value, bool(store.headers), store.time_ordered, store.indexed, interval)
