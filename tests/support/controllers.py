@@ -44,6 +44,7 @@ BROKER_FEATURES = {
     "transaction.version": (0, 2),
     "share.version": (0, 1),
     "eligible.leader.replicas.version": (0, 1),
+    "streams.version": (0, 1),
     "kraft.version": (0, 1),
 }
 

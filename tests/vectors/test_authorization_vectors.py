@@ -59,13 +59,6 @@ OTHERWISE = frozenset(
         "DescribeConfigs-v4-broker-logger/allow_for_every_user",
     }
 )
-#: Share groups (KIP-932), and streams groups (KIP-1071), whose members are Java's Kafka Streams from 4.2 on; ours, and
-#: theirs by default, are members of classic groups. ApiVersions leaves both out, so that no client asks.
-NOT_SERVED_YET = frozenset(
-    """
-    StreamsGroupDescribe StreamsGroupHeartbeat
-    """.split()  # noqa: SIM905 - read as text
-)
 #: A broker passes these on to its controller, in the client's name; one that is alone has no quorum.
 OF_CONTROLLER = {request_class(key).NAME.removesuffix("Request"): key for key in sorted(OF_QUORUMS)}
 LEFT_OUT = frozenset(
@@ -255,8 +248,8 @@ def test_every_answer_of_the_controller_is_that_of_apache_kafka(api: str) -> Non
         assert projected(asked_of_a_controller(question)) == projected(question["answer"]), question["id"]
 
 
-def test_all_questions_are_asked_but_those_to_apis_that_are_not_served() -> None:
-    assert BY_API.keys() - NAMES.keys() - OF_CONTROLLER.keys() == NOT_SERVED_YET
+def test_all_questions_are_asked() -> None:
+    assert BY_API.keys() - NAMES.keys() - OF_CONTROLLER.keys() == set()
 
 
 def test_each_api_has_a_rule() -> None:

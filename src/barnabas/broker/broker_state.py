@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from barnabas.broker.security.delegation_tokens import DelegationTokens
     from barnabas.broker.share.coordinator.share_coordinator import ShareCoordinator
     from barnabas.broker.share.share_partition_manager import SharePartitionManager
+    from barnabas.broker.streams_internal_topics import StreamsInternalTopics
     from barnabas.broker.topic_admin import TopicAdmin
     from barnabas.broker.transactions.add_partitions_to_txn_manager import AddPartitionsToTxnManager
     from barnabas.broker.transactions.producer_id_manager import ProducerIdManager
@@ -62,6 +63,7 @@ class BrokerState:
     - `member`: the membership in a cluster with controllers of its own; None for a broker that is alone;
     - `authorization`: who may do what, where that is asked;
     - `delegation_tokens`: credentials that users have made for programs that act for them;
+    - `streams_internal_topics`: makes topics of Kafka Streams applications;
     - `random`: the injected source of randomness, for ids of members, topics and sessions;
     - `advertised`: listener name → (host, port) as told to clients;
     - `unsent_bytes`: of responses that clients are too slow to take.
@@ -74,6 +76,7 @@ class BrokerState:
         "_producer_id_manager",
         "_share_coordinator",
         "_share_partition_manager",
+        "_streams_internal_topics",
         "_transaction_coordinator",
         "advertised",
         "authorization",
@@ -137,6 +140,7 @@ class BrokerState:
         self.unsent_bytes = 0
         self.client_metrics: ClientMetricsManager | None = None
         self.member: MemberPort | None = None
+        self._streams_internal_topics: StreamsInternalTopics | None = None
         self.authorization: Authorization | None = None
 
     @property
@@ -166,6 +170,15 @@ class BrokerState:
         if self._share_partition_manager is None:
             self._share_partition_manager = self.make_share_partition_manager()
         return self._share_partition_manager
+
+    @property
+    def streams_internal_topics(self) -> StreamsInternalTopics:
+        """What makes topics of Kafka Streams applications, made when it is first asked for."""
+        if self._streams_internal_topics is None:
+            from barnabas.broker.streams_internal_topics import StreamsInternalTopics
+
+            self._streams_internal_topics = StreamsInternalTopics(self.purgatory, self.large_responses)
+        return self._streams_internal_topics
 
     @property
     def transaction_coordinator(self) -> TransactionCoordinator:

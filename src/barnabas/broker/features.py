@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 GROUP_VERSION = "group.version"
 SHARE_VERSION = "share.version"
+STREAMS_VERSION = "streams.version"
 TRANSACTION_VERSION = "transaction.version"
 ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
 
@@ -36,6 +37,7 @@ FEATURES: dict[str, Feature] = {
     GROUP_VERSION: Feature(0, 1, 1),
     TRANSACTION_VERSION: Feature(0, 2, 2),
     SHARE_VERSION: Feature(0, 1, 1),
+    STREAMS_VERSION: Feature(0, 1, 1),
     ELIGIBLE_LEADER_REPLICAS_VERSION: Feature(0, 1, 1),
 }
 

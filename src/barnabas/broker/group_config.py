@@ -51,9 +51,14 @@ GROUP_SETTINGS: dict[str, GroupSetting] = {
     "streams.assignment.interval.ms": _bounded("streams", "assignment.interval.ms"),
     "streams.heartbeat.interval.ms": _bounded("streams", "heartbeat.interval.ms"),
     "streams.initial.rebalance.delay.ms": GroupSetting("int", "group.streams.initial.rebalance.delay.ms"),
-    "streams.num.standby.replicas": GroupSetting("int", "group.streams.num.standby.replicas"),
+    "streams.num.standby.replicas": GroupSetting(
+        "int", "group.streams.num.standby.replicas", high="group.streams.max.standby.replicas"
+    ),
     "streams.session.timeout.ms": _bounded("streams", "session.timeout.ms"),
 }
+
+
+_NOT_NEGATIVE = ("streams.initial.rebalance.delay.ms", "streams.num.standby.replicas")
 
 
 def check_group_configs(config: BrokerConfig, configs: Mapping[str, str]) -> None:
@@ -63,30 +68,23 @@ def check_group_configs(config: BrokerConfig, configs: Mapping[str, str]) -> Non
         setting = GROUP_SETTINGS.get(name)
         if setting is None:
             raise errors.InvalidConfigurationError(f"Unknown group config name: {name}")
-        if name.startswith("streams."):
-            raise errors.InvalidConfigurationError(f"{name} is not supported yet: streams groups are not.")
         values[name] = _parsed(name, setting, text)
         _check_bounds(config, name, setting, values[name])
         _check_choice(name, text)
-    _check_share_session(config, values)
-    session = values.get("consumer.session.timeout.ms", config["group.consumer.session.timeout.ms"])
-    heartbeat = values.get("consumer.heartbeat.interval.ms", config["group.consumer.heartbeat.interval.ms"])
-    if session <= heartbeat:
-        raise errors.InvalidConfigurationError(
-            "consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms"
-        )
+    for kind in ("consumer", "share", "streams"):
+        _check_session(config, kind, values)
 
 
-def _check_share_session(config: BrokerConfig, values: Mapping[str, Any]) -> None:
-    session = values.get("share.session.timeout.ms", config["group.share.session.timeout.ms"])
-    heartbeat = values.get("share.heartbeat.interval.ms", config["group.share.heartbeat.interval.ms"])
+def _check_session(config: BrokerConfig, kind: str, values: Mapping[str, Any]) -> None:
+    names = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+    session, heartbeat = (values.get(name, config[f"group.{name}"]) for name in names)
     if session <= heartbeat:
-        raise errors.InvalidConfigurationError(
-            "share.session.timeout.ms must be greater than share.heartbeat.interval.ms"
-        )
+        raise errors.InvalidConfigurationError(f"{names[0]} must be greater than {names[1]}")
 
 
 def _check_choice(name: str, text: str) -> None:
+    if name in _NOT_NEGATIVE and text.strip().startswith("-"):
+        raise errors.InvalidConfigurationError(f"{name} must be at least 0, and is {text}")
     if name == "share.isolation.level" and text not in ("read_committed", "read_uncommitted"):
         raise errors.InvalidConfigurationError(f"{name}={text!r} must be read_committed or read_uncommitted")
     if name == "share.auto.offset.reset" and text not in ("earliest", "latest"):

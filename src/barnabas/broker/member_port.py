@@ -10,12 +10,17 @@ if TYPE_CHECKING:
     from barnabas.broker.config_admin_manager import WriteSettings
     from barnabas.broker.groups.share.offsets import EndOffset
     from barnabas.broker.metadata.metadata_image import MetadataImage
+    from barnabas.broker.purgatory import DelayedOperation
     from barnabas.broker.security.authorization import WriteAcls
     from barnabas.broker.share.state_operation import Answer, StateOperation
     from barnabas.broker.topic_admin import TopicCreation
     from barnabas.broker.transactions.marker import MarkerWriter
     from barnabas.broker.transactions.producer_id_manager import ProducerIdBlocks
     from barnabas.broker.transactions.verification import Verification
+    from barnabas.protocol.message import Message
+
+    #: Serves an API, as a module of `handlers` does.
+    Handle = Callable[..., Message | DelayedOperation | None]
 
 
 class ShareGroupPort(Protocol):
@@ -72,6 +77,9 @@ class MemberPort(Protocol):
     @property
     def share_groups(self) -> ShareGroupPort:
         """What share groups ask other brokers."""
+
+    def handler(self, api_key: int, local: Handle | None) -> Handle:
+        """Return what serves an API in a cluster: the controller, or this broker with what it has to ask others."""
 
     def markers(self, local: MarkerWriter) -> MarkerWriter:
         """Return what brings markers to partitions, wherever they are led; `local` is for this broker's."""

@@ -138,6 +138,12 @@ SUPPORTED: dict[str, frozenset[str]] = {
         group.share.min.record.lock.duration.ms group.share.min.session.timeout.ms
         group.share.partition.max.record.locks group.share.record.lock.duration.ms
         group.share.session.timeout.ms
+        group.streams.assignment.interval.ms group.streams.heartbeat.interval.ms
+        group.streams.initial.rebalance.delay.ms group.streams.max.assignment.interval.ms
+        group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms group.streams.max.size
+        group.streams.max.standby.replicas group.streams.min.assignment.interval.ms
+        group.streams.min.heartbeat.interval.ms group.streams.min.session.timeout.ms
+        group.streams.num.standby.replicas group.streams.session.timeout.ms
         share.coordinator.snapshot.update.records.per.snapshot share.coordinator.state.topic.compression.codec
         share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitions
         share.coordinator.state.topic.replication.factor share.coordinator.state.topic.segment.bytes

@@ -40,8 +40,10 @@ from barnabas.protocol.messages.metadata_request import MetadataRequest
 from barnabas.records import RecordBatchBuilder, read_batches
 from tests.support.core_broker import START_MS, CoreBroker, batch, create, fetch, produce
 from tests.support.share_member import ShareMember
+from tests.unit.config import streams_observations as streams
 
 BROKER, GROUP = 4, 32
+_NO_DELAY = {"group.streams.initial.rebalance.delay.ms": 0}
 
 
 class Observed(NamedTuple):
@@ -475,6 +477,27 @@ OBSERVED: dict[str, Observed] = {
     "group.share.partition.max.record.locks": Observed("100", share_locks),
     "group.share.record.lock.duration.ms": Observed("40000", share_lock_ms),
     "group.share.session.timeout.ms": Observed("50000", share_session),
+    "group.streams.assignment.interval.ms": Observed("0", streams.epochs, _NO_DELAY),
+    "group.streams.heartbeat.interval.ms": Observed("6000", streams.heartbeat_interval),
+    "group.streams.initial.rebalance.delay.ms": Observed("0", streams.delayed),
+    "group.streams.max.assignment.interval.ms": Observed(
+        "2000", group_setting("assignment.interval.ms", "3000", "streams")
+    ),
+    "group.streams.max.heartbeat.interval.ms": Observed(
+        "7000", group_setting("heartbeat.interval.ms", "10000", "streams")
+    ),
+    "group.streams.max.session.timeout.ms": Observed("50000", group_setting("session.timeout.ms", "55000", "streams")),
+    "group.streams.max.size": Observed("1", streams.members),
+    "group.streams.max.standby.replicas": Observed("3", streams.most_copies(alter)),
+    "group.streams.min.assignment.interval.ms": Observed(
+        "500", group_setting("assignment.interval.ms", "100", "streams")
+    ),
+    "group.streams.min.heartbeat.interval.ms": Observed(
+        "1000", group_setting("heartbeat.interval.ms", "2000", "streams")
+    ),
+    "group.streams.min.session.timeout.ms": Observed("30000", group_setting("session.timeout.ms", "40000", "streams")),
+    "group.streams.num.standby.replicas": Observed("1", streams.copies),
+    "group.streams.session.timeout.ms": Observed("50000", streams.session),
     "share.coordinator.state.topic.compression.codec": Observed(
         "1", codec_of_share_states, {"share.coordinator.state.topic.num.partitions": 1}
     ),

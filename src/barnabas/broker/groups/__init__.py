@@ -1,12 +1,14 @@
 """The group coordinator: groups of both protocols and their committed offsets, in `__consumer_offsets`.
 
 `GroupCoordinator` is what handlers and the broker's loop see; it stands on the rules of `broker.coordinator`. All
-groups share one name space: `GroupStore` holds a `ClassicGroup` or a `ConsumerGroup` under an id, `OffsetStore` holds
+groups share one name space: `GroupStore` holds a group of one kind under an id, `OffsetStore` holds
 the offsets of all groups. This folder has the model (groups, members), the stores and the records; each of the folders
 below serves one subject and knows the others only through the model:
 
     classic/    JoinGroup, SyncGroup, Heartbeat, LeaveGroup: joining, rebalances, sessions
     consumer/   ConsumerGroupHeartbeat (KIP-848), members of the classic protocol in such groups, migration
+    share/      ShareGroupHeartbeat (KIP-932), and which share-partitions have a state
+    streams/    StreamsGroupHeartbeat (KIP-1071): topologies, their internal topics, tasks
     offsets/    OffsetCommit, OffsetFetch, OffsetDelete, TxnOffsetCommit, expiry
 
 Rule 1. **Checks come before changes.** A request is refused by its member id, `group.instance.id`, generation or epoch

@@ -241,6 +241,10 @@ class ConsumerGroup(Group):
             raise stale(member, f"epoch {epoch} is newer than the member's epoch {member.member_epoch}")
         return epoch < member.member_epoch
 
+    def validate_offset_fetch(self, member_id: str, epoch: int) -> None:
+        """Raise UnknownMemberIdError, or as `validate_epoch`."""
+        self.validate_epoch(self.member(member_id), epoch)
+
     def validate_epoch(self, member: ConsumerGroupMember, epoch: int) -> None:
         """Raise StaleMemberEpochError, or IllegalGenerationError for members of the classic protocol."""
         if epoch != member.member_epoch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 CLASSIC = "classic"
 CONSUMER = "consumer"
 SHARE = "share"
+STREAMS = "streams"
 
 #: The protocol type of consumers.
 CONSUMER_PROTOCOL_TYPE = "consumer"
@@ -40,6 +41,9 @@ class Group:
     def listed_protocol_type(self) -> str:
         """The protocol type as ListGroups shows it; empty when unknown."""
         raise NotImplementedError
+
+    def check_has_offsets(self) -> None:
+        """Raise GroupIdNotFoundError for a group of a kind that has no committed offsets."""
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether a member may be reading `topic`."""

@@ -25,7 +25,7 @@ from barnabas.broker.groups.classic.rebalance import Rebalance
 from barnabas.broker.groups.classic.syncing import SyncGroup
 from barnabas.broker.groups.classic_group import ClassicGroup
 from barnabas.broker.groups.consumer_group import ConsumerGroup
-from barnabas.broker.groups.group import CONSUMER
+from barnabas.broker.groups.group import CONSUMER, STREAMS
 from barnabas.broker.groups.group_admin import GroupAdmin
 from barnabas.broker.groups.group_coordinator_config import GroupSettings, no_group_configs
 from barnabas.broker.groups.group_replay import GroupReplay
@@ -33,6 +33,7 @@ from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.offsets.offset_expiration import OffsetExpiration
 from barnabas.broker.groups.offsets.offset_manager import OffsetManager
 from barnabas.broker.groups.offsets.offset_store import OffsetStore
+from barnabas.broker.groups.streams.streams_groups import StreamsGroups
 from barnabas.broker.instant import Instant
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC
 from barnabas.protocol.messages.heartbeat_response import HeartbeatResponse
@@ -109,6 +110,7 @@ class GroupCoordinator:
         "_syncs",
         "_timers",
         "_warn",
+        "streams",
     )
 
     def __init__(
@@ -135,6 +137,7 @@ class GroupCoordinator:
         self._consumer_membership: ConsumerMembership | None = None
         #: Share groups, where the broker has what they need (`serve_share_groups`).
         self._shares: ShareGroups | None = None
+        self.streams = StreamsGroups(self._settings, self._store, self._timers, image)
         self._classic_members: ClassicMembers | None = None
         self._offset_manager = OffsetManager(
             self._settings, self._store, self._offsets, self._rebalance.sessions, image
@@ -236,6 +239,8 @@ class GroupCoordinator:
                     self._rebalance.unload(group)
                 elif isinstance(group, ConsumerGroup):
                     self._consumers().unload(group)
+                elif group.TYPE == STREAMS:
+                    self.streams.unload(group)
                 elif self._shares is not None:
                     self._shares.unload(group)
             except Exception as problem:  # noqa: BLE001 - the others are to be unloaded all the same
@@ -267,6 +272,8 @@ class GroupCoordinator:
     def _loaded(self, group: Group, at: Instant) -> None:
         if isinstance(group, ConsumerGroup):
             self._consumers().loaded(group, at)
+        elif group.TYPE == STREAMS:
+            self.streams.loaded(group, at)
         elif self._shares is not None:
             self._shares.loaded(group, at)
         if not isinstance(group, ClassicGroup):
@@ -445,6 +452,13 @@ class GroupCoordinator:
         if self._shares is None:
             raise errors.UnsupportedVersionError("Share groups are not served here.")
         return self._shares
+
+    # --- streams groups
+
+    def streams_groups(self, group_id: str) -> StreamsGroups:
+        """Return what serves this streams group (KIP-1071). Raises KafkaError where this broker does not."""
+        self._check(group_id)
+        return self.streams
 
     # --- offsets
 

@@ -29,6 +29,7 @@ _PREFIX = "group.consumer."
 #: Settings with bounds of their own, such as `group.consumer.min.NAME` and `group.consumer.max.NAME`.
 _BOUNDED = ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms")
 _SHARE_PREFIX = "group.share."
+_STREAMS_PREFIX = "group.streams."
 _BOUNDED_OF_SHARES = (*_BOUNDED, "delivery.count.limit", "partition.max.record.locks", "record.lock.duration.ms")
 
 
@@ -36,6 +37,14 @@ def check_group_settings(config: Config) -> None:
     """Raise ConfigError for settings of consumer groups that do not go together, as Apache Kafka does at its start."""
     _check_bounds(config, _PREFIX, _BOUNDED)
     _check_bounds(config, _SHARE_PREFIX, _BOUNDED_OF_SHARES)
+    _check_bounds(config, _STREAMS_PREFIX, _BOUNDED)
+    replicas = config.get_int("group.streams.num.standby.replicas")
+    most = config.get_int("group.streams.max.standby.replicas")
+    if replicas > most:
+        raise ConfigError(
+            f"group.streams.num.standby.replicas={replicas} must not be more than "
+            f"group.streams.max.standby.replicas={most}"
+        )
     if config.get_int("group.share.max.share.sessions") < config.get_int("group.share.max.size"):
         raise ConfigError("group.share.max.share.sessions must not be less than group.share.max.size")
     names = assignor_names(config)
@@ -91,6 +100,7 @@ class GroupSettings:
         "offsets_retention_ms",
         "rebalance_protocols",
         "share_max_size",
+        "streams_max_size",
         "upgrade_enabled",
     )
 
@@ -109,6 +119,7 @@ class GroupSettings:
         )
         self.consumer_max_size = config.get_int("group.consumer.max.size")
         self.share_max_size = config.get_int("group.share.max.size")
+        self.streams_max_size = config.get_int("group.streams.max.size")
         #: The first one is the default.
         self.consumer_assignors = assignor_names(config)
         policy = config.get_str("group.consumer.migration.policy").lower()
@@ -137,6 +148,26 @@ class GroupSettings:
     def share_assignment_interval_ms(self, group_id: str) -> int:
         """How long at least a target assignment of a share group stays as it is."""
         return self._of_group(group_id, "share.assignment.interval.ms")
+
+    def streams_session_timeout_ms(self, group_id: str) -> int:
+        """How long a member of a streams group may be silent."""
+        return self._of_group(group_id, "streams.session.timeout.ms")
+
+    def streams_heartbeat_interval_ms(self, group_id: str) -> int:
+        """How often it shall be heard of."""
+        return self._of_group(group_id, "streams.heartbeat.interval.ms")
+
+    def streams_assignment_interval_ms(self, group_id: str) -> int:
+        """How long at least a target assignment of a streams group stays as it is."""
+        return self._of_group(group_id, "streams.assignment.interval.ms")
+
+    def streams_initial_rebalance_delay_ms(self, group_id: str) -> int:
+        """How long the first members of a streams group wait for others."""
+        return self._of_group(group_id, "streams.initial.rebalance.delay.ms")
+
+    def streams_num_standby_replicas(self, group_id: str) -> int:
+        """How many copies of each task with a state are kept up to date."""
+        return self._of_group(group_id, "streams.num.standby.replicas")
 
     def _of_group(self, group_id: str, name: str) -> int:
         # Read each time: both the group's settings and the broker's may change while groups live.

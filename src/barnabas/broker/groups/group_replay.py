@@ -13,6 +13,7 @@ from barnabas.broker.groups.offsets.offset_store import OffsetStore
 _CONSUMER_GROUP_METADATA = 3
 _CONSUMER_GROUP_RECORDS = frozenset((_CONSUMER_GROUP_METADATA, 4, 5, 6, 7, 8, 16))
 _SHARE_GROUP_RECORDS = frozenset((10, 11, 12, 13, 14, 15))
+_STREAMS_GROUP_RECORDS = frozenset((17, 19, 20, 21, 22, 23))
 
 
 class GroupReplay:
@@ -41,6 +42,8 @@ class GroupReplay:
             self._replay_consumer_group(record, record_type)
         elif record_type in _SHARE_GROUP_RECORDS:
             self._replay_share_group(record, record_type)
+        elif record_type in _STREAMS_GROUP_RECORDS:
+            self._replay_streams_group(record, record_type)
         elif record_type not in self._unknown_types:
             self._unknown_types.add(record_type)
             self._warn(f"Records of type {record_type} in __consumer_offsets are not understood and ignored")
@@ -98,3 +101,19 @@ class GroupReplay:
             self._groups.remove(group_id)
         else:
             share_group_records.replay(group, record_type, record.key, record.value)
+
+    def _replay_streams_group(self, record: StoredRecord, record_type: int) -> None:
+        from barnabas.broker.groups import streams_group_records
+        from barnabas.broker.groups.streams_group import StreamsGroup
+
+        group_id = streams_group_records.group_id_of(record_type, record.key)
+        group = self._groups.groups.get(group_id)
+        if not isinstance(group, StreamsGroup):
+            if record.value is None:
+                return
+            group = StreamsGroup(group_id)
+            self._groups.put(group)
+        if record_type == streams_group_records.STREAMS_GROUP_METADATA and record.value is None:
+            self._groups.remove(group_id)
+        else:
+            streams_group_records.replay(group, record_type, record.key, record.value)

@@ -126,6 +126,10 @@ class ShareGroup(Group):
         """See `Group`."""
         return SHARE
 
+    def check_has_offsets(self) -> None:
+        """See `Group`."""
+        raise errors.GroupIdNotFoundError(f"Group {self.group_id} is a share group, which has no committed offsets.")
+
     def is_subscribed_to(self, topic: str) -> bool:
         """See `Group`."""
         return any(topic in member.subscribed_topic_names for member in self.members.values())

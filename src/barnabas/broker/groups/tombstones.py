@@ -5,7 +5,7 @@ from __future__ import annotations
 from barnabas.broker.coordinator.partition_storage import Record
 from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.coordinator_records import group_metadata_tombstone
-from barnabas.broker.groups.group import SHARE, Group
+from barnabas.broker.groups.group import SHARE, STREAMS, Group
 
 
 def tombstones_of(group: Group) -> list[Record]:
@@ -19,4 +19,8 @@ def tombstones_of(group: Group) -> list[Record]:
         from barnabas.broker.groups import share_group_records
 
         return share_group_records.group_tombstones(group)  # type: ignore[arg-type]  # by its type
+    if group.TYPE == STREAMS:
+        from barnabas.broker.groups import streams_group_records
+
+        return streams_group_records.group_tombstones(group)  # type: ignore[arg-type]  # by its type
     return [group_metadata_tombstone(group.group_id)]

@@ -6,7 +6,6 @@ _CLUSTER = "the controllers of a cluster answer it, to whom a member of one forw
 _CONTROLLER = "spoken among brokers and controllers only; here one process is both"
 _RAFT = "part of the controllers' quorum, which one broker does not need"
 _OLD = "removed in Kafka 4.0"
-_STREAMS = "streams groups are not built yet"
 
 #: API key → the reason.
 NOT_SERVED: dict[int, str] = {
@@ -30,6 +29,4 @@ NOT_SERVED: dict[int, str] = {
     80: _RAFT,
     81: _RAFT,
     82: _RAFT,
-    88: _STREAMS,
-    89: _STREAMS,
 }

@@ -16,6 +16,7 @@ _GROUPS = "kafka_coordinator_group_groupmetadatamanager_numgroups"
 CLASSIC_STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty")
 CONSUMER_STATES = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
 SHARE_STATES = ("Empty", "Stable", "Dead")
+STREAMS_STATES = ("Empty", "NotReady", "Assigning", "Reconciling", "Stable", "Dead")
 _COORDINATOR = "kafka_server_group_coordinator_metrics"
 
 
@@ -46,12 +47,13 @@ class CoordinatorMetrics:
                 counts.get(("classic", state), 0),
             )
         protocols = GaugeMetricFamily(f"{_COORDINATOR}_group_count", "Groups by protocol", labels=("protocol",))
-        for protocol in ("classic", "consumer", "share"):
+        for protocol in ("classic", "consumer", "share", "streams"):
             protocols.add_metric((protocol,), sum(count for (kind, _), count in counts.items() if kind == protocol))
         yield protocols
         for kind, names, what in (
             ("consumer", CONSUMER_STATES, "Groups of the consumer protocol"),
             ("share", SHARE_STATES, "Share groups"),
+            ("streams", STREAMS_STATES, "Streams groups"),
         ):
             states = GaugeMetricFamily(f"{_COORDINATOR}_{kind}_group_count", what, labels=("state",))
             for state in names:
@@ -60,6 +62,9 @@ class CoordinatorMetrics:
         rebalances = 0 if groups is None else groups.share_rebalances
         what = "Group epochs that share groups have begun"
         yield CounterMetricFamily(f"{_COORDINATOR}_share_group_rebalance_count", what, rebalances)
+        rebalances = 0 if groups is None else groups.streams.rebalances
+        what = "Group epochs that members of streams groups have begun"
+        yield CounterMetricFamily(f"{_COORDINATOR}_streams_group_rebalance_count", what, rebalances)
 
     def _of_transactions(self, now_ms: int) -> Iterator[Metric]:
         from barnabas.broker.transactions.transaction_state import NAMES, ONGOING

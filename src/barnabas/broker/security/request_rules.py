@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from barnabas import errors
 from barnabas.broker.purgatory import DelayedOperation
-from barnabas.broker.security import config_rules, group_rules, share_rules, topic_rules, transaction_rules
+from barnabas.broker.security import (
+    config_rules,
+    group_rules,
+    share_rules,
+    streams_rules,
+    topic_rules,
+    transaction_rules,
+)
 from barnabas.broker.security.authorizable_request import CLUSTER_DENIED, Asked, Verdict
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.kinds import AclOperation as Op
@@ -140,6 +147,8 @@ RULES: dict[int, Rule] = {
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: share_rules.describe_offsets,
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: share_rules.alter_offsets,
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: share_rules.delete_offsets,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: streams_rules.heartbeat,
+    ApiKey.STREAMS_GROUP_DESCRIBE: streams_rules.describe,
     # What who leads share-partitions asks of the share coordinator.
     ApiKey.INITIALIZE_SHARE_GROUP_STATE: cluster(Op.CLUSTER_ACTION),
     ApiKey.READ_SHARE_GROUP_STATE: cluster(Op.CLUSTER_ACTION),

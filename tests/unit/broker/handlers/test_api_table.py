@@ -89,6 +89,8 @@ DOCUMENTED: dict[int, set[tuple[int, int]]] = {
     77: {(Op.DESCRIBE, Res.GROUP)},
     78: _READ_GROUP | {(Op.READ, Res.TOPIC)},
     79: _READ_GROUP | {(Op.READ, Res.TOPIC)},
+    88: _READ_GROUP | _DESCRIBE_TOPIC,
+    89: {(Op.DESCRIBE, Res.GROUP)} | _DESCRIBE_TOPIC,
     90: {(Op.DESCRIBE, Res.GROUP)} | _DESCRIBE_TOPIC,
     91: _READ_GROUP | {(Op.READ, Res.TOPIC)},
     92: {(Op.DELETE, Res.GROUP), (Op.READ, Res.TOPIC)},

@@ -11,6 +11,7 @@ from barnabas.broker.groups.classic.rebalance import Rebalance, join_response, m
 from barnabas.broker.groups.classic_group import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroup
 from barnabas.broker.groups.classic_group_member import ClassicGroupMember
 from barnabas.broker.groups.coordinator_records import group_metadata_record, new_group_record
+from barnabas.broker.groups.group import CONSUMER, STREAMS
 from barnabas.broker.groups.group_coordinator_config import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupSettings
 from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.tombstones import tombstones_of
@@ -101,6 +102,9 @@ class JoinGroup:
         """Answer `joining.operation`, or park it in the group until all members have joined."""
         group = self._store.classic(group_id)
         if group is None:
+            if not self._makes_room(group_id):
+                joining.refuse(errors.InconsistentGroupProtocolError)
+                return
             if joining.member_id:
                 joining.refuse(errors.UnknownMemberIdError)
                 return
@@ -116,9 +120,13 @@ class JoinGroup:
         else:
             self._join_dynamic(group, joining, at)
 
+    def _makes_room(self, group_id: str) -> bool:
+        """Whether a classic group can have this id: groups of other kinds keep it, but for some without members."""
+        other = self._store.groups.get(group_id)
+        return other is None or (other.is_empty and other.TYPE in (CONSUMER, STREAMS))
+
     def _new_group(self, group_id: str, at: Instant) -> ClassicGroup:
         self._store.check_room(group_id)
-        # A consumer group without members makes room; its offsets stay.
         old = self._store.groups.get(group_id)
         ends = [] if old is None else tombstones_of(old)
         group = ClassicGroup(group_id, at.now_ms)

@@ -16,6 +16,7 @@ from barnabas.broker.groups.group_coordinator_config import GroupSettings
 from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.offsets.offset_and_metadata import OffsetAndMetadata
 from barnabas.broker.groups.offsets.offset_store import OffsetStore
+from barnabas.broker.groups.streams_group import StreamsGroup
 from barnabas.broker.groups.topic_image import TopicImage
 from barnabas.broker.instant import Instant
 from barnabas.protocol.kafka_uuid import ZERO_UUID
@@ -122,10 +123,13 @@ class OffsetManager:
             if version >= _GROUP_ID_NOT_FOUND_FROM:
                 raise errors.GroupIdNotFoundError(f"Group {request.group_id} not found.")
             raise errors.IllegalGenerationError()
+        group.check_has_offsets()
         if generation_id < 0 and group.is_empty:
             return group
         if isinstance(group, ConsumerGroup):
             self._check_consumer_commit(group, request, version)
+        elif isinstance(group, StreamsGroup):
+            self._check_streams_commit(group, request, version)
         elif isinstance(group, ClassicGroup):
             self._check_classic_commit(group, request)
         return group
@@ -157,6 +161,17 @@ class OffsetManager:
                 if since is None or epoch < since:
                     raise stale(member, f"in epoch {epoch} it had not {topic.name}-{partition.partition_index} yet")
 
+    def _check_streams_commit(self, group: StreamsGroup, request: OffsetCommitRequest, version: int) -> None:
+        member = group.member(request.member_id)
+        if version < _MEMBER_EPOCHS_FROM:
+            raise errors.UnsupportedVersionError(
+                f"Members of the streams protocol have to commit with OffsetCommit {_MEMBER_EPOCHS_FROM} or later."
+            )
+        for topic in request.topics:
+            for partition in topic.partitions:
+                epoch = request.generation_id_or_member_epoch
+                group.validate_commit(member, epoch, topic.name, partition.partition_index)
+
     # --- fetch
 
     def fetch(self, request: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
@@ -185,9 +200,13 @@ class OffsetManager:
 
     def _check_fetch(self, request: OffsetFetchRequestGroup) -> None:
         # Without a member the request comes from an administrator, or from a client that knows no epochs.
-        group = self._store.consumer(request.group_id)
-        if group is not None and not (request.member_id is None and request.member_epoch < 0):
-            group.validate_epoch(group.member(request.member_id or ""), request.member_epoch)
+        group = self._store.groups.get(request.group_id)
+        if group is not None:
+            group.check_has_offsets()
+        if request.member_id is None and request.member_epoch < 0:
+            return
+        if isinstance(group, (ConsumerGroup, StreamsGroup)):
+            group.validate_offset_fetch(request.member_id or "", request.member_epoch)
 
     def _offsets_of(self, group_id: str) -> dict[str, dict[int, OffsetAndMetadata]]:
         return self._offsets.of_group(group_id) if group_id in self._store.groups else {}
@@ -214,6 +233,7 @@ class OffsetManager:
     def delete(self, request: OffsetDeleteRequest, at: Instant) -> OffsetDeleteResponse:
         """Delete offsets of topics that no member subscribes to. Raises KafkaError."""
         group = self._store.group(request.group_id)
+        group.check_has_offsets()
         if not group.is_empty and not group.uses_consumer_protocol:
             raise errors.GroupNotEmptyError()
         gone: list[tuple[str, int]] = []

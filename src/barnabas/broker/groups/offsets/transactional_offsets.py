@@ -13,6 +13,7 @@ from barnabas.broker.groups.group_coordinator_config import GroupSettings
 from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.offsets.offset_and_metadata import OffsetAndMetadata
 from barnabas.broker.groups.offsets.offset_store import OffsetStore
+from barnabas.broker.groups.streams_group import StreamsGroup
 from barnabas.broker.instant import Instant
 from barnabas.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 from barnabas.protocol.messages.txn_offset_commit_response import (
@@ -71,14 +72,25 @@ def _check_member(store: GroupStore, request: TxnOffsetCommitRequest) -> None:
             raise errors.IllegalGenerationError
         store.check_room(request.group_id)
         return
+    group.check_has_offsets()
     if generation_id < 0 and (group.is_empty or not (member_id or request.group_instance_id is not None)):
         return
     if isinstance(group, ClassicGroup):
         group.validate_member(member_id, request.group_instance_id)
         group.validate_generation(generation_id)
-    elif isinstance(group, ConsumerGroup):
+    elif isinstance(group, (ConsumerGroup, StreamsGroup)):
         try:
-            group.validate_epoch(group.member(member_id), generation_id)
+            _check_epoch(group, request)
         except errors.StaleMemberEpochError as error:
             # TxnOffsetCommit has no code of its own for it.
             raise errors.IllegalGenerationError(str(error)) from error
+
+
+def _check_epoch(group: ConsumerGroup | StreamsGroup, request: TxnOffsetCommitRequest) -> None:
+    if isinstance(group, ConsumerGroup):
+        group.validate_epoch(group.member(request.member_id), request.generation_id)
+        return
+    member = group.member(request.member_id)
+    for topic in request.topics:
+        for partition in topic.partitions:
+            group.validate_commit(member, request.generation_id, topic.name, partition.partition_index)
