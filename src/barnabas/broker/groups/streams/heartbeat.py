@@ -94,7 +94,7 @@ class StreamsMembership:
             member_epoch=member.member_epoch,
             heartbeat_interval_ms=self._settings.streams_heartbeat_interval_ms(request.group_id),
         )
-        if joins or before.assigned != member.assigned:
+        if joins or before.assigned != member.assigned or not _is_told(owned, member):
             response.active_tasks = _task_ids(numbers_of(member.assigned.active))
             response.standby_tasks = _task_ids(member.assigned.standby)
             response.warmup_tasks = _task_ids(member.assigned.warmup)
@@ -319,6 +319,12 @@ def _revocation(group_id: str, member_id: str) -> tuple[str, str, str]:
 
 def _initial_delay(group_id: str) -> tuple[str, str]:
     return "streams initial rebalance", group_id
+
+
+def _is_told(owned: Owned, member: StreamsGroupMember) -> bool:
+    """Whether a member that says what it has has what it is to have; if not, an answer may have got lost."""
+    assigned = TasksTuple(numbers_of(member.assigned.active), member.assigned.standby, member.assigned.warmup)
+    return owned is None or owned == assigned
 
 
 def _shut_down(group: StreamsGroup, member: StreamsGroupMember) -> None:
