@@ -1,8 +1,10 @@
 """The engine of streams: CPU per record in the TopologyTestDriver and in a bare task, beside Kafka's own driver.
 
-Four topologies: filter, map and a sink; a count; a count in tumbling windows; a stream joined with a table. Stores are
-in memory, 1,000 keys, each update is sent on, and nothing reads the outputs. Every measurement is a process of its own,
-in turns; the median of the rounds is printed. Java's figure is that of its last rounds, once it is compiled.
+Topologies: filter, map and a sink; a count; counts in tumbling windows, sessions and sliding windows, and in windows
+with suppress; a stream joined with a table, with another stream, and outer with another stream; a table joined with
+another by a foreign key. Stores are in memory, 1,000 keys, each update is sent on, and nothing reads the outputs. Every
+measurement is a process of its own, in turns; the median of the rounds is printed. Java's figure is that of its last
+rounds, once it is compiled.
 
 Run: ./run bench streams_engine [--records N] [--rounds N] [--against SRC] [--java 0]; SRC is the `src` directory of
 another clone, whose engine then takes turns with ours.
@@ -22,11 +24,17 @@ from pathlib import Path
 from typing import Any
 
 from barnabas.streams import (
+    BufferConfig,
     Consumed,
+    JoinWindows,
     KStream,
     Materialized,
     Serdes,
+    SessionWindows,
+    SlidingWindows,
+    StreamJoined,
     StreamsBuilder,
+    Suppressed,
     TaskId,
     TimeWindows,
     Topology,
@@ -70,12 +78,61 @@ def _stream_table_join(builder: StreamsBuilder, stream: KStream[str, int]) -> No
     stream.join(builder.table("table"), lambda left, right: left + right).to("out")
 
 
+def _session_count(builder: StreamsBuilder, stream: KStream[str, int]) -> None:
+    windows = SessionWindows.of_inactivity_gap(seconds=2)
+    counted = stream.group_by_key().windowed_by(windows).count(Materialized.as_("counts"))
+    counted.to_stream(lambda key, value: key.key).to("out")
+
+
+def _sliding_count(builder: StreamsBuilder, stream: KStream[str, int]) -> None:
+    windows = SlidingWindows.of_time_difference(seconds=2)
+    counted = stream.group_by_key().windowed_by(windows).count(Materialized.as_("counts"))
+    counted.to_stream(lambda key, value: key.key).to("out")
+
+
+def _suppressed_count(builder: StreamsBuilder, stream: KStream[str, int]) -> None:
+    windows = TimeWindows.of_size(seconds=5)
+    counted = stream.group_by_key().windowed_by(windows).count(Materialized.as_("counts"))
+    closed = counted.suppress(Suppressed.until_window_closes(BufferConfig.unbounded()))
+    closed.to_stream(lambda key, value: key.key).to("out")
+
+
+def _stream_stream_join(builder: StreamsBuilder, stream: KStream[str, int]) -> None:
+    _join_streams(builder, stream.join)
+
+
+def _stream_stream_outer_join(builder: StreamsBuilder, stream: KStream[str, int]) -> None:
+    _join_streams(builder, stream.outer_join)
+
+
+def _join_streams(builder: StreamsBuilder, join: Any) -> None:
+    other = builder.stream("other", Consumed.with_(Serdes.string(), Serdes.long()))
+    joined = StreamJoined.with_(Serdes.string(), Serdes.long(), Serdes.long())
+    windows = JoinWindows.of_time_difference(seconds=1)
+    join(other, lambda left, right: (left or 0) + (right or 0), windows, joined).to("out")
+
+
+def _foreign_key_join(builder: StreamsBuilder, stream: KStream[str, int]) -> None:
+    rows = stream.to_table(Materialized.as_("rows"))
+    joined = rows.join(builder.table("table"), lambda value: f"key-{value % KEYS}", lambda left, right: left + right)
+    joined.to_stream().to("out")
+
+
 CASES: dict[str, Build] = {
     "filter-map-sink": _filter_map_sink,
     "count": _count,
     "windowed-count": _windowed_count,
     "stream-table-join": _stream_table_join,
+    "session-count": _session_count,
+    "sliding-count": _sliding_count,
+    "suppressed-count": _suppressed_count,
+    "stream-stream-join": _stream_stream_join,
+    "stream-stream-outer-join": _stream_stream_outer_join,
+    "foreign-key-join": _foreign_key_join,
 }
+#: The second topic of a case: filled before, or read in turn with the first.
+TABLES = {"stream-table-join", "foreign-key-join"}
+IN_TURN = {"stream-stream-join", "stream-stream-outer-join"}
 
 
 def topology(name: str) -> Topology:
@@ -89,13 +146,17 @@ def in_the_driver(name: str, count: int) -> float:
     """Pipe `count` records; return the CPU seconds that each took."""
     with TopologyTestDriver(topology(name), CONFIG, 0) as driver:
         topic = driver.create_input_topic("in", Serdes.string(), Serdes.long())
-        if name == "stream-table-join":
+        topics = [topic]
+        if name in IN_TURN:
+            topics.append(driver.create_input_topic("other", Serdes.string(), Serdes.long()))
+        if name in TABLES:
             table = driver.create_input_topic("table", Serdes.string(), Serdes.long())
             for number in range(KEYS):
                 table.pipe_input(number, f"key-{number}", timestamp=0)
         start = time.process_time()
         for number in range(count):
-            topic.pipe_input(number, f"key-{number % KEYS}", timestamp=number)
+            at = number // len(topics)
+            topics[number % len(topics)].pipe_input(number, f"key-{at % KEYS}", timestamp=at)
         return (time.process_time() - start) / count
 
 
@@ -104,7 +165,7 @@ def in_a_task(name: str, count: int) -> float:
     made = topology(name)
     made.builder.rewrite_topology(CONFIG)
     task = Task(build_topology(made.builder), TaskId(0, 0), settings_of(CONFIG))
-    if name == "stream-table-join":
+    if name in TABLES:
         table = [InputRecord("table", 0, at, 0, b"key-%d" % at, at.to_bytes(8, "big"), []) for at in range(KEYS)]
         task.process(table, 0)
     records = [InputRecord("in", 0, at, at, b"key-%d" % (at % KEYS), at.to_bytes(8, "big"), []) for at in range(count)]

@@ -27,6 +27,8 @@ cdef class Windowed:
 
 @cython.locals(made=TimeWindow)
 cdef TimeWindow make_time_window(object start, object end)
+@cython.locals(made=SessionWindow)
+cdef SessionWindow make_session_window(object start, object end)
 cpdef list time_windows(object timestamp, object size_ms, object advance_ms)
 @cython.locals(made=Windowed)
 cdef Windowed make_windowed(object key, Window window)

@@ -97,6 +97,14 @@ def make_time_window(start, end):
     return made
 
 
+def make_session_window(start, end):
+    """Return a session of which it is known that it can be, for callers in C."""
+    made = SessionWindow.__new__(SessionWindow)
+    made.start = start
+    made.end = end
+    return made
+
+
 def time_windows(timestamp, size_ms, advance_ms):
     """Return the windows of a size that a timestamp belongs to, one of which begins at each advance."""
     if advance_ms == size_ms:

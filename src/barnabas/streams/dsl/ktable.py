@@ -264,9 +264,7 @@ class KTable(Generic[K, V]):
         name: str | None = None,
         store: str | None = None,
     ) -> KTable[K, VO]: ...
-    def join(
-        self, other: Any, /, *arguments: Any, name: Any = None, store: Any = None, **functions_: Any
-    ) -> KTable[K, Any]:
+    def join(self, other: Any, /, *arguments: Any, name: str | None = None, store: str | None = None) -> KTable[K, Any]:
         """Join with a table by key, or by the foreign key that a function of (value) or (key, value) extracts."""
         return _join(self, other, arguments, (name, store), (False, False, "join"))
 

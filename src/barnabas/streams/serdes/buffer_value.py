@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False
 """What suppress and joins with grace keep for a record: prior, old and new value, where it came from (KIP-328)."""
 
 from __future__ import annotations

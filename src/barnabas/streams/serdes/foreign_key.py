@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False
 """The messages of foreign-key joins (KIP-213, KIP-1104), and the key under which subscriptions are stored."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False
 """Keys and values of the store that left and outer joins of streams share: records that found no partner yet."""
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
+# cython: language_level=3, annotation_typing=False
 """Murmur3, 128 bits, as Kafka's foreign-key joins use it to know whether a value has changed.
 
 Source: Austin Appleby's MurmurHash3 (public domain), variant x64_128 with Kafka's seed 104729.
+
+C types are in `murmur3.pxd`.
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ from struct import unpack_from
 _MASK = 0xFFFFFFFFFFFFFFFF
 _C1 = 0x87C37B91114253D5
 _C2 = 0x4CF5AD432745937F
+_M1 = 0xFF51AFD7ED558CCD
+_M2 = 0xC4CEB9FE1A85EC53
 _SEED = 104729
 
 
@@ -27,9 +32,9 @@ def _mix_second(k: int) -> int:
 
 def _finish(k: int) -> int:
     k ^= k >> 33
-    k = k * 0xFF51AFD7ED558CCD & _MASK
+    k = k * _M1 & _MASK
     k ^= k >> 33
-    k = k * 0xC4CEB9FE1A85EC53 & _MASK
+    k = k * _M2 & _MASK
     return k ^ (k >> 33)
 
 

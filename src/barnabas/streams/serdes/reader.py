@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False
 """Numbers, sized bytes and headers as Kafka's stores keep them."""
 
 from __future__ import annotations

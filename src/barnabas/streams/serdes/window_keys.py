@@ -11,6 +11,7 @@ MAX_INT = 2**31 - 1
 _WINDOW_SUFFIX = Struct(">qi")
 _SESSION_SUFFIX = Struct(">qq")
 _pack_window = _WINDOW_SUFFIX.pack
+_pack_session = _SESSION_SUFFIX.pack
 
 
 def window_key(key: bytes, start: int, sequence: int) -> bytes:
@@ -26,7 +27,7 @@ def split_window_key(data: bytes) -> tuple[bytes, int, int]:
 
 def session_key(key: bytes, start: int, end: int) -> bytes:
     """Return the key of a session: key, end, start, both in milliseconds."""
-    return key + _SESSION_SUFFIX.pack(end, start)
+    return key + _pack_session(end, start)
 
 
 def split_session_key(data: bytes) -> tuple[bytes, int, int]:

@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False
 """The store that left and outer joins of streams share: a list of values for a time, side and key (ListValueStore)."""
 
 from __future__ import annotations

@@ -1,21 +1,35 @@
-"""Stores from key and session to value."""
+# cython: language_level=3, annotation_typing=False
+"""Stores from key and session to value.
+
+C types are in `session.pxd`.
+"""
 
 from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from barnabas.streams.serdes.change import Change
 from barnabas.streams.serdes.record_context import RecordContext
-from barnabas.streams.serdes.window_keys import MAX_LONG, session_key, split_session_key
+from barnabas.streams.serdes.window_keys import MAX_LONG, split_session_key
 from barnabas.streams.state.changelog_record import ChangelogRecord
 from barnabas.streams.state.record_cache import RecordCache
 from barnabas.streams.state.segmented_caching import Lookup, SessionCache
 from barnabas.streams.state.session_bytes import Session
-from barnabas.streams.state.store import SerdeStore, StoreIterator
-from barnabas.streams.state.value_format import SessionHeadersFormat, ValueFormat
+from barnabas.streams.state.store import StoreIterator
 from barnabas.streams.topology.record import Record
 from barnabas.streams.windowed import SessionWindow, Windowed
+
+if not cython.compiled:
+    from barnabas.streams.serdes.window_keys import session_key
+    from barnabas.streams.state.store import SerdeStore
+    from barnabas.streams.state.value_format import SessionHeadersFormat, ValueFormat
+    from barnabas.streams.windowed import make_session_window, make_windowed
 
 
 class SessionBytes(Protocol):
@@ -41,6 +55,7 @@ class SessionBytes(Protocol):
         """Yield the sessions that ended between two times, both included."""
 
 
+@cython.cclass
 class SessionStore(SerdeStore):
     """Keeps a value for each key and session; with `with_headers`, as `AggregationWithHeaders`."""
 
@@ -57,6 +72,7 @@ class SessionStore(SerdeStore):
     ) -> None:
         super().__init__(name, key_serde, value_serde, logged=logged)
         self._sessions = sessions
+        self._of_key: Any = getattr(sessions, "of_key", None)
         self.persistent = persistent
         self._cache: SessionCache | None = None
         self.with_headers = with_headers
@@ -132,6 +148,17 @@ class SessionStore(SerdeStore):
     def plain(self, value: Any) -> Any:
         """Return the aggregation alone of what the store gave, without headers."""
         return self._format.plain(value)
+
+    def near(self, key: Any, earliest_end: int, latest_start: int) -> list[tuple[Windowed[Any], Any]]:
+        """Return the sessions of a key that touch a span of time, with their aggregations alone, for callers in C."""
+        if self._cache is not None or self._of_key is None:
+            entries = self._find((key, earliest_end, latest_start), False)
+            return [(session, self._format.plain(value)) for session, value in entries]
+        found = []
+        for data, start, end, value in self._of_key(self._key(key), earliest_end, latest_start):
+            aggregation = self._format.plain(self._format.read(self, value))
+            found.append((make_windowed(self._read_key(data), make_session_window(start, end)), aggregation))
+        return found
 
     def find_sessions(self, *args: Any) -> StoreIterator[Windowed[Any], Any]:
         """Return sessions, by the number of arguments, as Kafka's overloads do.

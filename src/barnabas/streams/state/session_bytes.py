@@ -1,23 +1,38 @@
-"""How the bytes of session stores are kept: by key, or by time first, in segments, or in memory."""
+# cython: language_level=3, annotation_typing=False
+"""How the bytes of session stores are kept: by key, or by time first, in segments, or in memory.
+
+C types are in `session_bytes.pxd`.
+"""
 
 from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 from struct import Struct
 from typing import Any
 
-from barnabas.streams.serdes.window_keys import MAX_LONG, session_key, split_session_key
+from barnabas.streams.serdes.window_keys import MAX_LONG, split_session_key
 from barnabas.streams.state.memory import Backend
-from barnabas.streams.state.segments import Segments, scan
+from barnabas.streams.state.segments import scan
 from barnabas.streams.state.window_bytes import upper_range
+
+if not cython.compiled:
+    from barnabas.streams.serdes.window_keys import session_key
+    from barnabas.streams.state.segments import Segments
 
 #: Key, start and end of the session in milliseconds, value.
 Session = tuple[bytes, int, int, bytes]
 
 _TWO_LONGS = Struct(">qq")
+_unpack = _TWO_LONGS.unpack_from
 
 
+@cython.cclass
 class SessionSegments:
     """Sessions in segments by their end, sorted by key, end, start: Kafka's RocksDBSessionStore."""
 
@@ -52,6 +67,20 @@ class SessionSegments:
         segment = self._segments.at(end)
         return None if segment is None else segment.get(session_key(key, start, end))
 
+    def of_key(self, key: bytes, earliest_end: int, latest_start: int) -> list[Session]:
+        """Return the sessions of one key that touch a span of time, all at once."""
+        first = max(earliest_end, self.observed_stream_time - self._retention_ms + 1)
+        lower, upper = session_key(key, 0, max(0, first)), session_key(key, latest_start, MAX_LONG)
+        found = []
+        size = len(lower)
+        for _, segment in self._segments.between(first, MAX_LONG):
+            for data, value in segment.range(lower, upper):
+                if len(data) == size and data.startswith(key):
+                    end, start = _unpack(data, size - 16)
+                    if end >= first and start <= latest_start:
+                        found.append((key, start, end, value))
+        return found
+
     def find(
         self, first_key: bytes | None, last_key: bytes | None, earliest_end: int, latest_start: int, reverse: bool
     ) -> Iterator[Session]:
@@ -83,6 +112,7 @@ class SessionSegments:
         raise NotImplementedError("This API is not supported by this implementation of session store.")
 
 
+@cython.cclass
 class TimeOrderedSessionSegments(SessionSegments):
     """Sessions in segments, sorted by end, start, key beside the order by key: what emits on window close needs."""
 
@@ -115,6 +145,10 @@ class TimeOrderedSessionSegments(SessionSegments):
             return None
         segment = self._segments.at(end)
         return None if segment is None else segment.get(_by_time(key, start, end))
+
+    def of_key(self, key: bytes, earliest_end: int, latest_start: int) -> list[Session]:
+        """Return the sessions of one key that touch a span of time, all at once."""
+        return list(self.find(key, key, earliest_end, latest_start, False))
 
     def find(
         self, first_key: bytes | None, last_key: bytes | None, earliest_end: int, latest_start: int, reverse: bool

@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False
 """Buffers that hold records back until their time has come: those of suppress, and of joins with grace.
 
 Sources: Kafka's InMemoryTimeOrderedKeyValueChangeBuffer (KIP-328) and RocksDBTimeOrderedKeyValueBuffer (KIP-923).
@@ -80,6 +81,11 @@ class TimeOrderedChangeBuffer(SerdeStore):
             self._forget(key)
             if self._tracked:
                 self._dirty[key] = None
+
+    def evict_until(self, time: int, callback: Callable[[Eviction], None]) -> None:
+        """Hand out the records whose time is not after `time`, in the order of `evict_while`."""
+        if self._values and self._head()[0] <= time:
+            self.evict_while(lambda: self.min_timestamp <= time, callback)
 
     def prior_value(self, key: Any) -> tuple[bool, ValueAndTimestamp[Any] | None]:
         """Return whether a key is buffered, and the value that followers know of it."""

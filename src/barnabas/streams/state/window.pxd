@@ -1,5 +1,7 @@
 # The C types of window.py.
 
+cimport cython
+
 from barnabas.streams.serdes.window_keys cimport window_key
 from barnabas.streams.state.store cimport SerdeStore
 from barnabas.streams.state.value_format cimport HeadersFormat, TimestampedFormat, ValueFormat
@@ -8,12 +10,15 @@ from barnabas.streams.topology.record cimport make_record
 
 cdef class WindowStore(SerdeStore):
     cdef object _windows
+    cdef object _of_key
     cdef readonly object window_size_ms
     cdef bint _retain_duplicates
     cdef object _sequence
     cdef readonly object _format
     cdef readonly object _cache
 
+    @cython.locals(found=list)
+    cpdef list of_key(self, object key, object first, object last, bint reverse=*)
     cpdef object get(self, object key, object start)
     cpdef object get_behind(self, object key, object start)
     cpdef object put_behind(self, object key, object value, object start)

@@ -82,6 +82,7 @@ class WindowStore(SerdeStore):
     ) -> None:
         super().__init__(name, key_serde, value_serde, logged=logged)
         self._windows = windows
+        self._of_key: Any = getattr(windows, "of_key", None)
         self.window_size_ms = window_size_ms
         self._retain_duplicates = retain_duplicates
         self.persistent = persistent
@@ -147,6 +148,18 @@ class WindowStore(SerdeStore):
         data = self._key(key)
         found = self.get_behind(data, start) if self._cache is None else self._cache.get(data, start)
         return self._format.read(self, found)
+
+    def of_key(self, key: Any, first: int, last: int, reverse: bool = False) -> list[tuple[int, Any]]:
+        """Return start and value of the windows of a key, those that start between two times, all at once."""
+        if self._cache is not None or self._of_key is None:
+            entries = self._fetch((key, first, last), reverse)
+            return list(entries)
+        found = []
+        for start, value in self._of_key(self._key(key), first, last):
+            found.append((start, self._format.read(self, value)))
+        if reverse:
+            found.reverse()
+        return found
 
     def backward_fetch(self, *args: Any) -> StoreIterator[Any, Any]:
         """Return the iterators of `fetch` in the opposite order."""

@@ -14,6 +14,8 @@ cdef class WindowSegments:
 
     cpdef object put(self, object key, object start, object sequence, object value)
     cpdef object get(self, object key, object start, object sequence)
+    @cython.locals(found=list, size=Py_ssize_t, data=bytes)
+    cpdef list of_key(self, object key, object first, object last)
     cpdef object _from(self, object first)
 
 
@@ -22,3 +24,4 @@ cdef class TimeOrderedWindowSegments(WindowSegments):
 
     cpdef object put(self, object key, object start, object sequence, object value)
     cpdef object get(self, object key, object start, object sequence)
+    cpdef list of_key(self, object key, object first, object last)

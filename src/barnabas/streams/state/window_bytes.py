@@ -28,6 +28,7 @@ Entry = tuple[bytes, int, bytes]
 
 _SUFFIX = Struct(">qi")
 _LONG = Struct(">q")
+_start_of = _LONG.unpack_from
 _INT = Struct(">i")
 
 
@@ -63,6 +64,20 @@ class WindowSegments:
             return None
         segment = self._segments.at(start)
         return None if segment is None else segment.get(window_key(key, start, sequence))
+
+    def of_key(self, key: bytes, first: int, last: int) -> list[tuple[int, bytes]]:
+        """Return start and value of the windows of a key, all at once."""
+        first = self._from(first)
+        found: list[tuple[int, bytes]] = []
+        if last < first:
+            return found
+        lower, upper = window_key(key, max(0, first), 0), window_key(key, last, MAX_INT)
+        size = len(lower)
+        for _, segment in self._segments.between(first, last):
+            for data, value in segment.range(lower, upper):
+                if len(data) == size and data.startswith(key):
+                    found.append((_start_of(data, size - 12)[0], value))
+        return found
 
     def fetch(self, key: bytes, first: int, last: int, reverse: bool) -> Iterator[Entry]:
         """Yield the windows of a key that start from `first` to `last`."""
@@ -152,6 +167,10 @@ class TimeOrderedWindowSegments(WindowSegments):
             return None
         segment = self._segments.at(start)
         return None if segment is None else segment.get(_by_time(key, start, sequence))
+
+    def of_key(self, key: bytes, first: int, last: int) -> list[tuple[int, bytes]]:
+        """Return start and value of the windows of a key, all at once."""
+        return [(start, value) for _, start, value in self.fetch(key, first, last, False)]
 
     def fetch(self, key: bytes, first: int, last: int, reverse: bool) -> Iterator[Entry]:
         """Yield the windows of a key that start from `first` to `last`."""

@@ -1,6 +1,15 @@
-"""When final results of windows are emitted (KIP-825): not more often than an interval of the wall clock."""
+# cython: language_level=3, annotation_typing=False
+"""When final results of windows are emitted (KIP-825): not more often than an interval of the wall clock.
+
+C types are in `emit_on_close.pxd`.
+"""
 
 from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
 from collections.abc import Callable
 from typing import Any
@@ -11,10 +20,12 @@ EMIT_INTERVAL_OUTER_JOIN = "__emit.interval.ms.kstreams.outer.join.spurious.resu
 MAX_LONG = 2**63 - 1
 
 
+@cython.cclass
 class TimeTracker:
     """Stream time of an operator, and when it may emit next; all in milliseconds."""
 
-    __slots__ = ("emit_interval_ms", "min_time", "next_time_to_emit", "stream_time")
+    if not cython.compiled:
+        __slots__ = ("emit_interval_ms", "min_time", "next_time_to_emit", "stream_time")
 
     def __init__(self) -> None:
         self.emit_interval_ms = 1000

@@ -1,19 +1,25 @@
+# cython: language_level=3, annotation_typing=False
 """Joins of two tables by a foreign key (KIP-213): the left table subscribes to keys of the right one.
 
 Subscriptions go through a repartition topic to where the right table lies, are kept there, and are answered through
 another, whenever one of both sides changes. A hash of the left value tells answers that come too late.
+
+C types are in `foreign_key_join.pxd`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
+from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import UnsupportedVersionError
 from barnabas.streams.engine.processors.ktable_ktable_join import ValueJoiner
 from barnabas.streams.engine.processors.operator import Operator, ValueGetterSupplier
 from barnabas.streams.engine.processors.stateless import Mapper
-from barnabas.streams.serdes.change import Change
 from barnabas.streams.serdes.foreign_key import (
     CombinedKey,
     CombinedKeySchema,
@@ -22,19 +28,25 @@ from barnabas.streams.serdes.foreign_key import (
     SubscriptionWrapper,
     TopicName,
 )
-from barnabas.streams.serdes.murmur3 import hash128
 from barnabas.streams.state.memory import increment
 from barnabas.streams.state.store import ValueTimestampHeaders
-from barnabas.streams.topology.processor_api import ContextualProcessor
-from barnabas.streams.topology.record import Record
+
+if not cython.compiled:
+    from barnabas.streams.engine.operator_processor import OperatorProcessor
+    from barnabas.streams.serdes.change import make_change
+    from barnabas.streams.serdes.murmur3 import hash128
+    from barnabas.streams.topology.record import make_record
+
+if TYPE_CHECKING:
+    from barnabas.streams.serdes.change import Change
+    from barnabas.streams.topology.record import Record
 
 
-class _EngineProcessor(ContextualProcessor[Any, Any]):
-    context: Any
-
+@cython.cclass
+class _ForeignKeyProcessor(OperatorProcessor):
     def _forward(self, record: Record[Any, Any], key: Any, value: Any, timestamp: int | None = None) -> None:
         at = record.timestamp if timestamp is None else timestamp
-        self.context.forward(Record(key, value, at, record.headers))
+        self.context.forward_all(make_record(key, value, at, record.header_list))
 
 
 def _topic(name: TopicName) -> str:
@@ -71,7 +83,8 @@ class SubscriptionSendProcessorSupplier(Operator):
         return SubscriptionSendProcessor(self)
 
 
-class SubscriptionSendProcessor(_EngineProcessor):
+@cython.cclass
+class SubscriptionSendProcessor(_ForeignKeyProcessor):
     """See `SubscriptionSendProcessorSupplier`."""
 
     def __init__(self, operator: SubscriptionSendProcessorSupplier) -> None:
@@ -83,7 +96,7 @@ class SubscriptionSendProcessor(_EngineProcessor):
 
     def init(self, context: Any) -> None:
         """Take the default serdes where none were given."""
-        super().init(context)
+        self.context = context
         self._key_topic = _topic(self._operator.foreign_key_serde_topic)
         self._value_topic = _topic(self._operator.value_serde_topic)
         self._key_serde = context.key_serde if self._key_serde is None else self._key_serde
@@ -135,7 +148,8 @@ class SubscriptionSendProcessor(_EngineProcessor):
         hashed = None
         if value is not None:
             hashed = hash128(self._value_serde.serialize(self._value_topic, value, record.headers))
-        partition = self.context.record_context.partition
+        context: Any = self.context.record_context
+        partition = context.partition
         self._forward(record, foreign_key, SubscriptionWrapper(hashed, instruction, record.key, partition))
 
 
@@ -151,7 +165,8 @@ class SubscriptionReceiveProcessorSupplier(Operator):
         return SubscriptionReceiveProcessor(self.store_name, self.key_schema)
 
 
-class SubscriptionReceiveProcessor(_EngineProcessor):
+@cython.cclass
+class SubscriptionReceiveProcessor(_ForeignKeyProcessor):
     """See `SubscriptionReceiveProcessorSupplier`."""
 
     def __init__(self, store_name: str, key_schema: CombinedKeySchema) -> None:
@@ -161,7 +176,7 @@ class SubscriptionReceiveProcessor(_EngineProcessor):
 
     def init(self, context: Any) -> None:
         """Find the store."""
-        super().init(context)
+        self.context = context
         self._store = context.get_state_store(self._store_name)
         self._schema.init(context)
 
@@ -185,7 +200,7 @@ class SubscriptionReceiveProcessor(_EngineProcessor):
                 self._store.delete(data)
             else:
                 self._store.put(data, new)
-        self._forward(record, CombinedKey(key, wrapper.primary_key), Change(new, old))
+        self._forward(record, CombinedKey(key, wrapper.primary_key), make_change(new, old, True))
 
 
 class SubscriptionJoinProcessorSupplier(Operator):
@@ -200,7 +215,8 @@ class SubscriptionJoinProcessorSupplier(Operator):
         return SubscriptionJoinProcessor(self.foreign_value_getter_supplier)
 
 
-class SubscriptionJoinProcessor(_EngineProcessor):
+@cython.cclass
+class SubscriptionJoinProcessor(_ForeignKeyProcessor):
     """See `SubscriptionJoinProcessorSupplier`."""
 
     def __init__(self, getters: ValueGetterSupplier) -> None:
@@ -208,7 +224,7 @@ class SubscriptionJoinProcessor(_EngineProcessor):
 
     def init(self, context: Any) -> None:
         """Find the right table."""
-        super().init(context)
+        self.context = context
         self._getter.init(context)
 
     def process(self, record: Record[CombinedKey, Change]) -> None:
@@ -247,7 +263,8 @@ class ForeignTableJoinProcessorSupplier(Operator):
         return ForeignTableJoinProcessor(self)
 
 
-class ForeignTableJoinProcessor(_EngineProcessor):
+@cython.cclass
+class ForeignTableJoinProcessor(_ForeignKeyProcessor):
     """See `ForeignTableJoinProcessorSupplier`."""
 
     def __init__(self, operator: ForeignTableJoinProcessorSupplier) -> None:
@@ -257,7 +274,7 @@ class ForeignTableJoinProcessor(_EngineProcessor):
 
     def init(self, context: Any) -> None:
         """Find the store of subscriptions."""
-        super().init(context)
+        self.context = context
         self._store = context.get_state_store(self._operator.store_name)
         self._schema.init(context)
 
@@ -300,18 +317,19 @@ class ResponseJoinProcessorSupplier(Operator):
         return ResponseJoinProcessor(self)
 
 
-class ResponseJoinProcessor(_EngineProcessor):
+@cython.cclass
+class ResponseJoinProcessor(_ForeignKeyProcessor):
     """See `ResponseJoinProcessorSupplier`."""
 
     def __init__(self, operator: ResponseJoinProcessorSupplier) -> None:
         self._operator = operator
         self._getter = operator.value_getter_supplier()
-        self._serialize: Callable[..., Any] = lambda *_: None
+        self._serialize: Any = None
         self._topic = ""
 
     def init(self, context: Any) -> None:
         """Find the left table."""
-        super().init(context)
+        self.context = context
         self._getter.init(context)
         serde = context.value_serde if self._operator.value_serde is None else self._operator.value_serde
         self._serialize = serde.serialize

@@ -1,9 +1,18 @@
-"""Joins of two streams within a window of time: inner, left, outer, and of a stream with itself."""
+# cython: language_level=3, annotation_typing=False
+"""Joins of two streams within a window of time: inner, left, outer, and of a stream with itself.
+
+C types are in `kstream_kstream_join.pxd`.
+"""
 
 from __future__ import annotations
 
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.streams.engine.processors.emit_on_close import (
     EMIT_INTERVAL_OUTER_JOIN,
@@ -14,8 +23,13 @@ from barnabas.streams.engine.processors.emit_on_close import (
 )
 from barnabas.streams.engine.processors.operator import Operator
 from barnabas.streams.serdes.join_side import LeftOrRightValue, TimestampedKeyAndJoinSide
-from barnabas.streams.topology.processor_api import ContextualProcessor
-from barnabas.streams.topology.record import Record
+
+if not cython.compiled:
+    from barnabas.streams.engine.operator_processor import OperatorProcessor
+    from barnabas.streams.topology.record import make_record
+
+if TYPE_CHECKING:
+    from barnabas.streams.topology.record import Record
 
 #: (key, value of this side, value of the other side) -> value.
 JoinerWithKey = Callable[[Any, Any, Any], Any]
@@ -29,7 +43,8 @@ class KStreamJoinWindow(Operator):
         return KStreamJoinWindowProcessor(self.store_name)
 
 
-class KStreamJoinWindowProcessor(ContextualProcessor[Any, Any]):
+@cython.cclass
+class KStreamJoinWindowProcessor(OperatorProcessor):
     """See `KStreamJoinWindow`."""
 
     def __init__(self, store_name: str) -> None:
@@ -38,12 +53,12 @@ class KStreamJoinWindowProcessor(ContextualProcessor[Any, Any]):
 
     def init(self, context: Any) -> None:
         """Find the store."""
-        super().init(context)
+        self.context = context
         self._window = context.get_state_store(self._store_name)
 
     def process(self, record: Record[Any, Any]) -> None:
         """Forward the record, and keep it if it has a key."""
-        self.context.forward(record)
+        self.context.forward_all(record)
         if record.key is not None:
             self._window.put(record.key, record.value, record.timestamp)
 
@@ -99,7 +114,8 @@ class KStreamKStreamJoinRightSide(KStreamKStreamJoin):
     LEFT = False
 
 
-class KStreamKStreamJoinProcessor(ContextualProcessor[Any, Any]):
+@cython.cclass
+class KStreamKStreamJoinProcessor(OperatorProcessor):
     """See `KStreamKStreamJoin`."""
 
     def __init__(self, operator: KStreamKStreamJoin) -> None:
@@ -119,7 +135,7 @@ class KStreamKStreamJoinProcessor(ContextualProcessor[Any, Any]):
 
     def init(self, context: Any) -> None:
         """Find the stores; share the times with the other side."""
-        super().init(context)
+        self.context = context
         operator = self._operator
         self._other = context.get_state_store(operator.store_name)
         self._tracker = operator.time_trackers.get(context)
@@ -145,19 +161,20 @@ class KStreamKStreamJoinProcessor(ContextualProcessor[Any, Any]):
             self._forward_alone(record)
             return
         if key is None or value is None:
-            self.context.drop("null key or value")  # type: ignore[attr-defined]  # the engine's context
+            self.context.drop("null key or value")
             return
         waiting = self._waiting
         if waiting is not None and time == tracker.stream_time:
             self._emit_non_joined(record)
         last = max(0, time + self._after_ms)
         found = False
-        for other_time, other in self._other.fetch(key, max(0, time - self._before_ms), last):
+        for other_time, other in self._other.of_key(key, max(0, time - self._before_ms), last):
             found = True
             if waiting is not None:
                 waiting.put_if_absent(TimestampedKeyAndJoinSide(key, other_time, not self._left), None)
             joined = self._joiner(key, value, other)
-            self.context.forward(Record(key, joined, max(time, other_time), record.headers))
+            later = other_time if other_time > time else time
+            self.context.forward_all(make_record(key, joined, later, record.header_list))
         if self._outer and not found:
             if waiting is None or last < tracker.stream_time:
                 self._forward_alone(record)
@@ -168,7 +185,7 @@ class KStreamKStreamJoinProcessor(ContextualProcessor[Any, Any]):
 
     def _forward_alone(self, record: Record[Any, Any]) -> None:
         joined = self._joiner(record.key, record.value, None)
-        self.context.forward(Record(record.key, joined, record.timestamp, record.headers))
+        self.context.forward_all(make_record(record.key, joined, record.timestamp, record.header_list))
 
     def _emit_non_joined(self, record: Record[Any, Any]) -> None:
         """Forward records that can find no partner any more."""
@@ -190,7 +207,7 @@ class KStreamKStreamJoinProcessor(ContextualProcessor[Any, Any]):
                 continue
             mine, other = value if self._left else (value.right_value, value.left_value)
             joined = self._joiner(key.key, mine, other)
-            self.context.forward(Record(key.key, joined, key.timestamp, record.headers))
+            self.context.forward_all(make_record(key.key, joined, key.timestamp, record.header_list))
             if previous is not None and previous != key:
                 self._waiting.put(previous, None)
             previous = key
@@ -216,7 +233,8 @@ class KStreamKStreamSelfJoin(Operator):
         return KStreamKStreamSelfJoinProcessor(self)
 
 
-class KStreamKStreamSelfJoinProcessor(ContextualProcessor[Any, Any]):
+@cython.cclass
+class KStreamKStreamSelfJoinProcessor(OperatorProcessor):
     """See `KStreamKStreamSelfJoin`."""
 
     def __init__(self, operator: KStreamKStreamSelfJoin) -> None:
@@ -230,7 +248,7 @@ class KStreamKStreamSelfJoinProcessor(ContextualProcessor[Any, Any]):
 
     def init(self, context: Any) -> None:
         """Find the store."""
-        super().init(context)
+        self.context = context
         self._store = context.get_state_store(self._store_name)
         context.keep(self)
 
@@ -246,7 +264,7 @@ class KStreamKStreamSelfJoinProcessor(ContextualProcessor[Any, Any]):
         """Join the record as the left side, then as the right one, and with itself in between."""
         key, value, time = record.key, record.value, record.timestamp
         if key is None or value is None:
-            self.context.drop("null key or value")  # type: ignore[attr-defined]  # the engine's context
+            self.context.drop("null key or value")
             return
         own = self._joiner(key, value, value)
         self._tracker.advance_stream_time(time)
@@ -262,7 +280,7 @@ class KStreamKStreamSelfJoinProcessor(ContextualProcessor[Any, Any]):
             self._forward(record, own, time)
 
     def _between(self, key: Any, first: int, last: int) -> Any:
-        return self._store.fetch(key, max(0, first), max(0, last))
+        return self._store.of_key(key, max(0, first), max(0, last))
 
     def _forward(self, record: Record[Any, Any], value: Any, timestamp: int) -> None:
-        self.context.forward(Record(record.key, value, timestamp, record.headers))
+        self.context.forward_all(make_record(record.key, value, timestamp, record.header_list))

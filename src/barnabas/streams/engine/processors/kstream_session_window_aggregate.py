@@ -1,9 +1,18 @@
-"""Aggregations by sessions: records of a key that lie near each other, merged when one lies between two of them."""
+# cython: language_level=3, annotation_typing=False
+"""Aggregations by sessions: records of a key that lie near each other, merged when one lies between two of them.
+
+C types are in `kstream_session_window_aggregate.pxd`.
+"""
 
 from __future__ import annotations
 
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.streams.emit_strategy import EmitStrategy
 from barnabas.streams.engine.processors.emit_on_close import (
@@ -13,11 +22,17 @@ from barnabas.streams.engine.processors.emit_on_close import (
 )
 from barnabas.streams.engine.processors.kstream_aggregate import Aggregation, Aggregator, Initializer
 from barnabas.streams.engine.processors.operator import StoreValueGetter, StoreValueGetterSupplier, ValueGetterSupplier
-from barnabas.streams.serdes.change import Change
 from barnabas.streams.state.store import ValueAndTimestamp
-from barnabas.streams.topology.processor_api import Processor
-from barnabas.streams.topology.record import Record
-from barnabas.streams.windowed import SessionWindow, Windowed
+
+if not cython.compiled:
+    from barnabas.streams.engine.operator_processor import OperatorProcessor
+    from barnabas.streams.serdes.change import make_change
+    from barnabas.streams.topology.record import make_record
+    from barnabas.streams.windowed import make_session_window, make_windowed
+
+if TYPE_CHECKING:
+    from barnabas.streams.topology.record import Record
+    from barnabas.streams.windowed import Windowed
 
 #: (key, aggregate of one session, aggregate of the other) -> aggregate of both.
 Merger = Callable[[Any, Any, Any], Any]
@@ -60,26 +75,29 @@ class KStreamSessionWindowAggregate(Aggregation):
         return KStreamSessionWindowAggregateProcessor(self)
 
 
-class KStreamSessionWindowAggregateProcessor(Processor[Any, Any]):
+@cython.cclass
+class KStreamSessionWindowAggregateProcessor(OperatorProcessor):
     """See `KStreamSessionWindowAggregate`."""
 
     def __init__(self, operator: KStreamSessionWindowAggregate) -> None:
-        self._operator = operator
+        self._store_name = operator.store_name
+        self._initializer = operator.initializer
+        self._aggregator = operator.aggregator
+        self._merger = operator.session_merger
         self._gap_ms: int = operator.windows.inactivity_gap_ms
         self._grace_ms: int = operator.windows.grace_period_ms
         self._send_old_values = operator.send_old_values
         self._on_close = operator.emit_strategy is EmitStrategy.ON_WINDOW_CLOSE
         self._tracker = TimeTracker()
         self._cached = False
-        self._context: Any = None
         self._store: Any = None
         self._stream_time = -1
         self._last_emit = -1
 
     def init(self, context: Any) -> None:
         """Find the store; take up the times where they were."""
-        self._context = context
-        self._store = context.get_state_store(self._operator.store_name)
+        self.context = context
+        self._store = context.get_state_store(self._store_name)
         if self._on_close:
             self._tracker.emit_interval_ms = emit_interval_ms(context, EMIT_INTERVAL_AGGREGATION)
         else:
@@ -100,46 +118,49 @@ class KStreamSessionWindowAggregateProcessor(Processor[Any, Any]):
         """Merge the sessions that the record touches, and add it; records without key are dropped."""
         key, time = record.key, record.timestamp
         if key is None:
-            self._context.drop("null key")
+            self.context.drop("null key")
             return
-        self._stream_time = max(self._stream_time, time)
+        if time > self._stream_time:
+            self._stream_time = time
         close_time = self._stream_time - self._grace_ms - self._gap_ms
-        operator = self._operator
         start = end = time
-        aggregate = operator.initializer()
-        plain = self._store.plain
-        near = self._store.find_sessions(key, time - self._gap_ms, time + self._gap_ms)
-        merged = [(session, plain(value)) for session, value in near]
+        aggregate = self._initializer()
+        merged = self._store.near(key, time - self._gap_ms, time + self._gap_ms)
         for session, value in merged:
-            aggregate = operator.session_merger(key, aggregate, value)
-            start, end = min(start, session.window.start), max(end, session.window.end)
+            aggregate = self._merger(key, aggregate, value)
+            window = session.window
+            if window.start < start:
+                start = window.start
+            if window.end > end:
+                end = window.end
         if end < close_time:
-            self._context.drop(f"expired window. timestamp=[{time}] window=[{start},{end}] expiration=[{close_time}]")
+            self.context.drop(f"expired window. timestamp=[{time}] window=[{start},{end}] expiration=[{close_time}]")
         else:
-            if (start, end) != (time, time):
+            if start != time or end != time:
                 for session, value in merged:
                     self._store.remove(session)
                     self._forward_update(session, value, None)
-            aggregate = operator.aggregator(key, record.value, aggregate)
-            session = Windowed(key, SessionWindow(start, end))
+            aggregate = self._aggregator(key, record.value, aggregate)
+            session = make_windowed(key, make_session_window(start, end))
             self._store.put(session, aggregate)
             self._forward_update(session, None, aggregate)
-        self._forward_final(record, close_time)
+        if self._on_close:
+            self._forward_final(record, close_time)
 
     def _forward_update(self, session: Windowed[Any], old: Any, new: Any) -> None:
         if self._on_close or self._cached:
             return
-        change = Change(new, old if self._send_old_values else None)
-        self._context.forward(Record(session, change, session.window.end))
+        change = make_change(new, old if self._send_old_values else None, True)
+        self.context.forward_all(make_record(session, change, session.window.end, None))
 
     def _forward_final(self, record: Record[Any, Any], close_time: int) -> None:
-        if not self._on_close or not self._tracker.may_emit(self._context.current_system_time_ms()):
+        if not self._tracker.may_emit(self.context.current_system_time_ms()):
             return
         if self._last_emit != -1 and self._last_emit >= close_time:
             return
         first, last = max(0, self._last_emit), close_time - 1
         if last >= max(first, 0):
             for session, value in self._store.find_sessions(first, last):
-                change = Change(self._store.plain(value), None)
-                self._context.forward(Record(session, change, session.window.end, record.headers))
+                change = make_change(self._store.plain(value), None, True)
+                self.context.forward_all(make_record(session, change, session.window.end, record.header_list))
             self._last_emit = close_time

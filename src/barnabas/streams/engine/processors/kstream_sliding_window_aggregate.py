@@ -1,20 +1,33 @@
+# cython: language_level=3, annotation_typing=False
 """Aggregations by sliding windows (KIP-450): a window ends at each record, another begins after each.
 
 A record is at the right end of one window and just before the left end of another. Windows are made when they would
 hold something, from the aggregates of those around them. Source: Kafka's KStreamSlidingWindowAggregate.
+
+C types are in `kstream_sliding_window_aggregate.pxd`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
-from barnabas.streams.engine.processors.kstream_window_aggregate import (
-    TimeWindowAggregateProcessor,
-    WindowedAggregation,
-)
+from typing import TYPE_CHECKING, Any
+
+from barnabas.streams.engine.processors.kstream_window_aggregate import WindowedAggregation
 from barnabas.streams.state.store import ValueAndTimestamp
-from barnabas.streams.topology.record import Record
-from barnabas.streams.windowed import TimeWindow
+
+if not cython.compiled:
+    from barnabas.streams.engine.processors.kstream_window_aggregate import TimeWindowAggregateProcessor
+    from barnabas.streams.state.store import value_and_timestamp
+    from barnabas.streams.windowed import make_time_window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from barnabas.streams.topology.record import Record
 
 Aggregate = ValueAndTimestamp[Any]
 
@@ -27,6 +40,7 @@ class KStreamSlidingWindowAggregate(WindowedAggregation):
         return KStreamSlidingWindowAggregateProcessor(self)
 
 
+@cython.cclass
 class _Around:
     """What the store has around a record's time."""
 
@@ -39,6 +53,7 @@ class _Around:
         self.previous: int | None = None
 
 
+@cython.cclass
 class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
     """See `KStreamSlidingWindowAggregate`."""
 
@@ -62,15 +77,14 @@ class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
         around = self._update_around(record, close_time)
         if around is not None:
             self._create_windows(record, close_time, around)
-        self._forward_final(record, close_time)
+        if self._on_close:
+            self._forward_final(record, close_time)
 
     def _update_around(self, record: Record[Any, Any], close_time: int) -> _Around | None:
         """Update the windows that hold the record, from the latest on; None when no new ones can be needed."""
         time = record.timestamp
         around = _Around()
-        windows = self._store.backward_fetch(record.key, record.key, max(0, time - 2 * self._span), time + 1)
-        for key, found in windows:
-            start = key.window.start
+        for start, found in self._around(record.key, max(0, time - 2 * self._span), time + 1, True):
             around.starts.add(start)
             end = start + self._span
             if start == time + 1:
@@ -78,10 +92,10 @@ class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
             elif end > time:
                 if around.right is None:
                     around.right = found
-                self._update(key.window, found, record, close_time)
+                self._update(start, found, record, close_time)
             elif end == time:
                 around.left_exists = True
-                self._update(key.window, found, record, close_time)
+                self._update(start, found, record, close_time)
                 if found.timestamp >= time:
                     return None
                 around.previous = found.timestamp
@@ -91,32 +105,36 @@ class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
                 break
         return around
 
+    def _around(self, key: Any, first: int, last: int, reverse: bool) -> Any:
+        if self._store._cache is None:
+            return self._store.of_key(key, first, last, reverse)
+        return _one_by_one(self._store, key, (first, last), reverse)
+
     def _process_early(self, record: Record[Any, Any], close_time: int) -> None:
         """Handle a record so early that its window would begin before time 0: it is the one from 0 on."""
         time = record.timestamp
-        combined: tuple[TimeWindow, Aggregate] | None = None
+        combined: Aggregate | None = None
         around = _Around()
-        for key, found in self._store.fetch(record.key, record.key, 0, time + 1):
-            start = key.window.start
+        for start, found in self._around(record.key, 0, time + 1, False):
             around.starts.add(start)
             if start == 0:
-                combined = key.window, found
+                combined = found
                 if found.timestamp < time:
                     around.previous = found.timestamp
             elif start <= time:
                 around.right = found
-                self._update(key.window, found, record, close_time)
+                self._update(start, found, record, close_time)
             else:
                 around.right_exists = True
-        if around.right is None and combined is not None and combined[1].timestamp > time:
-            around.right = combined[1]
+        if around.right is None and combined is not None and combined.timestamp > time:
+            around.right = combined
         self._create_right_of(record, around)
         if around.previous is not None and around.previous + 1 not in around.starts:
             self._create_from_scratch(around.previous + 1, record, close_time)
         if combined is None:
             self._create_from_scratch(0, record, close_time)
         else:
-            self._update(combined[0], combined[1], record, close_time)
+            self._update(0, combined, record, close_time)
 
     def _create_windows(self, record: Record[Any, Any], close_time: int, around: _Around) -> None:
         time, span = record.timestamp, self._span
@@ -129,7 +147,7 @@ class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
                 value = around.left.value
             else:
                 value = self._initializer()
-            self._update(TimeWindow(time - span, time), ValueAndTimestamp(value, time), record, close_time)
+            self._update(time - span, value_and_timestamp(value, time), record, close_time)
         self._create_right_of(record, around)
 
     def _create_right_of(self, record: Record[Any, Any], around: _Around) -> None:
@@ -139,22 +157,33 @@ class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
             return
         start = record.timestamp + 1
         self._store.put_with_timestamp(record.key, right.value, right.timestamp, start)
-        self._forward_update(record, TimeWindow(start, start + self._span), None, right.value, right.timestamp)
+        window = make_time_window(start, start + self._span)
+        self._forward_update(record, window, None, right.value, right.timestamp)
 
     def _create_from_scratch(self, start: int, record: Record[Any, Any], close_time: int) -> None:
-        begin = ValueAndTimestamp(self._initializer(), record.timestamp)
-        self._update(TimeWindow(start, start + self._span), begin, record, close_time)
+        begin = value_and_timestamp(self._initializer(), record.timestamp)
+        self._update(start, begin, record, close_time)
 
-    def _update(self, window: TimeWindow, found: Aggregate, record: Record[Any, Any], close_time: int) -> None:
-        if window.end < close_time:
-            self._drop_expired(record.timestamp, close_time, f"[{window.start},{window.end}]")
+    def _update(self, start: int, found: Aggregate, record: Record[Any, Any], close_time: int) -> None:
+        end = start + self._span
+        if end < close_time:
+            self._drop_expired(record.timestamp, close_time, f"[{start},{end}]")
             return
         old = found.value
         new = self._aggregator(record.key, record.value, old)
-        timestamp = record.timestamp if old is None else max(record.timestamp, found.timestamp)
-        self._store.put_with_timestamp(record.key, new, timestamp, window.start)
-        self._forward_update(record, window, old, new, timestamp)
+        timestamp = record.timestamp
+        if old is not None and found.timestamp > timestamp:
+            timestamp = found.timestamp
+        self._store.put_with_timestamp(record.key, new, timestamp, start)
+        self._forward_update(record, make_time_window(start, end), old, new, timestamp)
 
     def _emit_range(self, close_time: int) -> tuple[int, int]:
         first = 0 if self._last_emit == -1 else max(0, self._last_emit - self._span)
         return first, close_time - self._span - 1
+
+
+def _one_by_one(store: Any, key: Any, times: tuple[int, int], reverse: bool) -> Iterator[tuple[int, Any]]:
+    """Yield start and value of the key's windows; a look at an entry of a cache counts as a use, as in Kafka."""
+    fetch = store.backward_fetch if reverse else store.fetch
+    for windowed, found in fetch(key, key, *times):
+        yield windowed.window.start, found

@@ -1,8 +1,17 @@
-"""Suppress (KIP-328): a table's changes wait until a time limit is over, or a window closes, or memory is full."""
+# cython: language_level=3, annotation_typing=False
+"""Suppress (KIP-328): a table's changes wait until a time limit is over, or a window closes, or memory is full.
+
+C types are in `ktable_suppress.pxd`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
+from typing import TYPE_CHECKING, Any
 
 from barnabas.streams.engine.processors.operator import (
     DerivedGetter,
@@ -11,11 +20,16 @@ from barnabas.streams.engine.processors.operator import (
     ValueGetterSupplier,
 )
 from barnabas.streams.errors import StreamsError
-from barnabas.streams.serdes.change import Change
 from barnabas.streams.state.store import ValueAndTimestamp
-from barnabas.streams.state.time_ordered_buffer import Eviction
-from barnabas.streams.topology.processor_api import Processor
-from barnabas.streams.topology.record import Record
+
+if not cython.compiled:
+    from barnabas.streams.engine.operator_processor import OperatorProcessor
+    from barnabas.streams.topology.record import make_record
+
+if TYPE_CHECKING:
+    from barnabas.streams.serdes.change import Change
+    from barnabas.streams.state.time_ordered_buffer import Eviction
+    from barnabas.streams.topology.record import Record
 
 
 class KTableSuppressProcessorSupplier(Operator):
@@ -75,24 +89,25 @@ class _SuppressGetter(DerivedGetter):
         return self._parent.get(key)
 
 
-class KTableSuppressProcessor(Processor[Any, Any]):
+@cython.cclass
+class KTableSuppressProcessor(OperatorProcessor):
     """See `KTableSuppressProcessorSupplier`."""
 
     def __init__(self, suppress: Any, store_name: str) -> None:
-        self._suppress = suppress
+        self._drops_tombstones = suppress.safe_to_drop_tombstones
+        self._window_end = suppress.window_end
         self._store_name = store_name
         config = suppress.buffer_config
         self._max_records: int = config.max_records
         self._max_bytes: int = config.max_bytes
         self._emit_early: bool = config.buffer_full_strategy.value == "emit"
         self._wait_ms: int = suppress.time_to_wait_ms
-        self._context: Any = None
         self._buffer: Any = None
         self._stream_time = -1
 
     def init(self, context: Any) -> None:
         """Find the buffer."""
-        self._context = context
+        self.context = context
         self._buffer = context.get_state_store(self._store_name)
         context.keep(self)
 
@@ -109,12 +124,13 @@ class KTableSuppressProcessor(Processor[Any, Any]):
 
         Raises `StreamsError` when the buffer is full and it is not to emit early.
         """
-        self._stream_time = max(self._stream_time, record.timestamp)
-        context, buffer = self._context, self._buffer
-        time = self._suppress.time_of(context.record_context.timestamp, record.key)
+        if record.timestamp > self._stream_time:
+            self._stream_time = record.timestamp
+        context: Any = self.context
+        buffer = self._buffer
+        time = record.key.window.end if self._window_end else context.record_context.timestamp
         buffer.put(time, record.key, record.value, context.record_context)
-        expiry = self._stream_time - self._wait_ms
-        buffer.evict_while(lambda: buffer.min_timestamp <= expiry, self._emit)
+        buffer.evict_until(self._stream_time - self._wait_ms, self._emit)
         if not self._over_capacity():
             return
         if not self._emit_early:
@@ -130,12 +146,12 @@ class KTableSuppressProcessor(Processor[Any, Any]):
         return bool(buffer.num_records > self._max_records or buffer.buffer_size > self._max_bytes)
 
     def _emit(self, due: Eviction) -> None:
-        if due.value.new_value is None and self._suppress.safe_to_drop_tombstones:
+        if due.value.new_value is None and self._drops_tombstones:
             return
-        context = self._context
+        context = self.context
         previous = context.record_context
         context.record_context = due.context
         try:
-            context.forward(Record(due.key, due.value, due.context.timestamp, due.context.headers))
+            context.forward_all(make_record(due.key, due.value, due.context.timestamp, due.context.headers))
         finally:
             context.record_context = previous
