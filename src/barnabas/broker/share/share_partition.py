@@ -32,6 +32,8 @@ _STATES = {
 _LEAST_THROTTLED_DELIVERIES = 2
 #: After so many seconds a lock is looked at again whose records were being acknowledged when it ended.
 _LOOK_AGAIN = 1.0
+#: So many ranges whose locks have ended are freed at once.
+_EXPIRED_AT_ONCE = 100
 
 
 class ShareLimits(NamedTuple):
@@ -315,11 +317,21 @@ class SharePartition:
         return self._locks[0][0] if self._locks else inf
 
     def expire_locks(self, limits: ShareLimits, now: float) -> StateUpdate | None:
-        """Take records from members whose locks have ended; gives what is to be stored of it, None for nothing."""
+        """Take records from members whose locks have ended; gives what is to be stored of it, None for nothing.
+
+        So many ranges at once that others need not wait; the rest is still due then (`next_deadline`).
+        """
         freed: list[StateBatch] = []
-        while self._locks and self._locks[0][0] <= now:
-            _, _, first, last, lock = heapq.heappop(self._locks)
+        looked_at = 0
+        while self._locks and self._locks[0][0] <= now and looked_at < _EXPIRED_AT_ONCE:
+            deadline, number, first, last, lock = heapq.heappop(self._locks)
+            looked_at += 1
             for batch in self.records.overlapping(first, last):
+                if looked_at >= _EXPIRED_AT_ONCE:
+                    heapq.heappush(self._locks, (deadline, number, batch.first, last, lock))
+                    last = batch.first - 1
+                    break
+                looked_at += 1
                 if batch.lock is not lock:
                     continue
                 if batch.transition is not None:

@@ -91,8 +91,9 @@ class SharePartitionManager:
         return self._timers.next_deadline()
 
     def tick(self, at: Instant) -> None:
-        """Free the records whose locks have ended."""
-        while (due := self._timers.pop_due(at.now)) is not None:
+        """Free records whose locks have ended, a piece of those of one share-partition."""
+        due = self._timers.pop_due(at.now)
+        if due is not None:
             due[1](at)
 
     def close(self) -> None:

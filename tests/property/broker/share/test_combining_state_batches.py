@@ -7,7 +7,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.broker.share.coordinator.combine_state_batches import combine_state_batches
+from barnabas.broker.share.coordinator.combine_state_batches import (
+    combine_state_batches,
+    merge_state_batches,
+)
 from barnabas.broker.share.persister import StateBatch
 
 BATCHES = st.lists(
@@ -36,3 +39,11 @@ def test_every_offset_has_what_counts_most(batches: list[StateBatch], start: int
         is_adjacent = before.last_offset + 1 == after.first_offset
         assert before.last_offset < after.first_offset
         assert not (is_adjacent and before[2:] == after[2:])
+
+
+@given(BATCHES, BATCHES, st.integers(-1, 35), st.integers(-1, 35))
+def test_what_an_update_touches_is_all_that_has_to_be_combined(
+    before: list[StateBatch], update: list[StateBatch], was: int, start: int
+) -> None:
+    state = combine_state_batches(before, was)
+    assert merge_state_batches(state, update, start) == combine_state_batches([*state, *update], start)

@@ -301,3 +301,21 @@ class SharePartitionMachine(RuleBasedStateMachine):
 
 class TestSharePartition(SharePartitionMachine.TestCase):  # type: ignore[misc]  # hypothesis gives any
     settings = settings(max_examples=60, stateful_step_count=40)
+
+
+def test_locks_that_end_together_are_freed_a_piece_at_a_time() -> None:
+    partition = SharePartition(SharePartitionState(1, 0, ()), 0, 0)
+    limits = ShareLimits(max_in_flight=10_000, max_deliveries=4, lock_seconds=10.0)
+    fetched = [FetchedBatch(0, 999, False)]
+    partition.acquire(Acquirer("a", 1000, 1000, False), 0, fetched, limits, 0.0)
+    every_second = [Acknowledgement(offset, offset, [1]) for offset in range(0, 1000, 2)]
+    transition = partition.acknowledge("a", every_second, limits, 1.0)
+    assert transition is not None
+    partition.complete(transition, limits, 1.0, is_stored=True)
+    freed: list[int] = []
+    while partition.next_deadline() <= 10.0:
+        update = partition.expire_locks(limits, 10.0)
+        found = [] if update is None else update.state_batches
+        assert len(found) <= 100
+        freed += [one.first_offset for one in found]
+    assert freed == list(range(1, 1000, 2))

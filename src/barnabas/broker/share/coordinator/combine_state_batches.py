@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 
 from barnabas.broker.share.persister import StateBatch
 
@@ -36,6 +37,33 @@ def combine_state_batches(batches: Iterable[StateBatch], start_offset: int) -> l
             end = min(end, waiting[number].batch.first_offset - 1)
         _add(found, StateBatch(offset, end, best.delivery_state, best.delivery_count))
         offset = end + 1
+    return found
+
+
+def merge_state_batches(
+    state: Sequence[StateBatch], update: Sequence[StateBatch], start_offset: int
+) -> list[StateBatch]:
+    """Return what `combine_state_batches` gives for both together, where `state` is such a result.
+
+    Only what the update touches is combined again: a state may have thousands of batches.
+    """
+    if not update:
+        return _from(state, start_offset)
+    low = min(batch.first_offset for batch in update)
+    high = max(batch.last_offset for batch in update)
+    # With the neighbours on both sides, which may be alike now.
+    begin = bisect_left(state, low - 1, key=lambda batch: batch.last_offset)
+    end = bisect_right(state, high + 1, key=lambda batch: batch.first_offset)
+    middle = combine_state_batches([*state[begin:end], *update], start_offset)
+    return [*_from(state[:begin], start_offset), *middle, *_from(state[end:], start_offset)]
+
+
+def _from(state: Sequence[StateBatch], start_offset: int) -> list[StateBatch]:
+    """Return the batches from an offset on."""
+    begin = bisect_left(state, start_offset, key=lambda batch: batch.last_offset)
+    found = list(state[begin:])
+    if found and found[0].first_offset < start_offset:
+        found[0] = found[0]._replace(first_offset=start_offset)
     return found
 
 

@@ -11,7 +11,7 @@ from struct import pack, unpack_from
 from typing import NamedTuple
 
 from barnabas.broker.coordinator.partition_storage import Record
-from barnabas.broker.share.coordinator.combine_state_batches import combine_state_batches
+from barnabas.broker.share.coordinator.combine_state_batches import combine_state_batches, merge_state_batches
 from barnabas.broker.share.persister import (
     ANY_EPOCH,
     UNINITIALIZED_COUNT,
@@ -54,7 +54,7 @@ class ShareGroupOffset(NamedTuple):
             leader_epoch=self.leader_epoch if update.leader_epoch == ANY_EPOCH else update.leader_epoch,
             start_offset=start,
             delivery_complete_count=update.delivery_complete_count,
-            state_batches=combine_state_batches([*self.state_batches, *update.state_batches], start),
+            state_batches=merge_state_batches(self.state_batches, update.state_batches, start),
             updates=self.updates + 1,
         )
 
@@ -136,7 +136,7 @@ def decode_snapshot(data: bytes) -> ShareGroupOffset:
         value.leader_epoch,
         value.start_offset,
         value.delivery_complete_count,
-        [_batch(one) for one in value.state_batches],
+        combine_state_batches(map(_batch, value.state_batches), value.start_offset),
         value.create_timestamp,
         value.write_timestamp,
     )
