@@ -46,6 +46,10 @@ class BarnabasDataSource(DataSource):
             from barnabas.spark.co_partitioned_reader import CoPartitionedStreamReader
 
             return CoPartitionedStreamReader(options, options.co_partitions)
+        if options.share_group is not None:
+            from barnabas.spark.share_group_reader import ShareGroupStreamReader
+
+            return ShareGroupStreamReader(options)
         return KafkaStreamReader(options)
 
     def _source_options(self, schema: StructType, *, streaming: bool) -> SourceOptions:

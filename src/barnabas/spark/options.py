@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from barnabas.config.config_def import definitions
+from barnabas.config.support import NOT_OF_SHARE_CONSUMERS
 from barnabas.errors import ConfigError
 from barnabas.spark.client_settings import ClientSettings
 from barnabas.spark.co_partitions import CoPartitions, parse_co_partitions
@@ -50,7 +51,7 @@ READ_OPTIONS = {
         "minOffsetsPerTrigger", "maxOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition",
         "minRecordsPerPartition", "failOnDataLoss", "includeHeaders", "groupIdPrefix", "fetchOffset.numRetries",
         "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs", "columns", "offsetCommitMode",
-        "offsetCommitIntervalMs", "partitionDiscoveryIntervalMs", "fetchedDataCache", "coPartitions",
+        "offsetCommitIntervalMs", "partitionDiscoveryIntervalMs", "fetchedDataCache", "coPartitions", "shareGroup",
     )
 }  # fmt: skip
 WRITE_OPTIONS = {
@@ -109,6 +110,7 @@ class SourceOptions:
         self.commit_interval = _whole(lowered, "offsetCommitIntervalMs", default=5000, least=0) / 1000
         self.keep_fetched_ahead = _boolean(lowered, "fetchedDataCache", default=True)
         self.co_partitions = _co_partitions(lowered, self.columns, streaming)
+        self.share_group = _share_group(lowered, streaming)
         self.strategy()
         if not streaming:
             _warn_of_what_a_batch_ignores(lowered)
@@ -237,6 +239,29 @@ def _co_partitions(lowered: Mapping[str, str], columns: tuple[str, ...], streami
     if missing := sorted(set(column_names(include_headers=False)) - {"timestampType"} - set(columns)):
         raise OptionError(f"option columns must not leave out {', '.join(missing)} with coPartitions")
     return parse_co_partitions(value)
+
+
+def _share_group(lowered: Mapping[str, str], streaming: bool) -> str | None:
+    """Return the share group to read as a member of; a queue has no offsets, so nothing can be said of them."""
+    value = lowered.get("sharegroup")
+    if value is None:
+        return None
+    if not value.strip():
+        raise OptionError("option shareGroup is empty; name the share group, or leave it out to read by offsets")
+    if not streaming:
+        raise OptionError("option shareGroup is for streaming queries: a queue has no end that a batch could read to")
+    if "subscribe" not in lowered:
+        raise OptionError("option shareGroup needs subscribe: share groups read topics by name")
+    allowed = {"sharegroup", "subscribe", "columns", "includeheaders", "minpartitions", "maxoffsetspertrigger"}
+    for name in sorted(lowered):
+        if name in READ_OPTIONS - allowed:
+            raise OptionError(f"option {name} cannot be combined with shareGroup: the brokers say which records come")
+    if "kafka.group.id" in lowered:
+        raise OptionError("option kafka.group.id cannot be combined with shareGroup, which names the group")
+    for name in lowered:
+        if name.startswith(KAFKA_PREFIX) and name.removeprefix(KAFKA_PREFIX) in NOT_OF_SHARE_CONSUMERS:
+            raise OptionError(f"option {name} is not a setting of share consumers")
+    return value.strip()
 
 
 def _warn_of_what_a_batch_ignores(lowered: Mapping[str, str]) -> None:
