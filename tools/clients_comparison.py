@@ -34,7 +34,7 @@ CLASSES: Final[dict[str, str]] = {
     "clients.consumer.KafkaConsumer": "barnabas:Consumer",
     "clients.consumer.KafkaShareConsumer": "barnabas:ShareConsumer",
     "clients.consumer.MockConsumer": "barnabas.testing:MockConsumer",
-    "clients.consumer.MockShareConsumer": "not built yet",
+    "clients.consumer.MockShareConsumer": "barnabas.testing:MockShareConsumer",
     "clients.consumer.OffsetCommitCallback": "a function: `callback(offsets, error)`",
     "clients.consumer.OffsetResetStrategy": f"{_SETTINGS}: auto.offset.reset",
     "clients.consumer.RangeAssignor": "barnabas.assignors:RangeAssignor",

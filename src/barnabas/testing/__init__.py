@@ -3,7 +3,7 @@
 - `plugin`: pytest's fixtures. It imports nothing of barnabas before one is asked for.
 - `fault_proxy`: `FaultProxy` stands between any client and any broker, one thread of its own over
   `proxied_connection`.
-- `mock_producer`, `mock_consumer`: the clients without a broker, for tests of applications.
+- `mock_producer`, `mock_consumer`, `mock_share_consumer`: the clients without a broker, for tests of applications.
 - `verifiable_producer`, `verifiable_consumer`: Kafka's, event for event.
 - `simulator`: broker and clients on virtual time, with faults drawn from a seed.
 
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from barnabas.testing.fault_proxy import FaultProxy
     from barnabas.testing.mock_consumer import MockConsumer
     from barnabas.testing.mock_producer import MockProducer
+    from barnabas.testing.mock_share_consumer import MockShareConsumer
 
 __all__ = [
     "Environment",
     "FaultProxy",
     "MockConsumer",
     "MockProducer",
+    "MockShareConsumer",
 ]
 
 _HOMES = {
@@ -34,6 +36,7 @@ _HOMES = {
     "barnabas.testing.fault_proxy": "FaultProxy",
     "barnabas.testing.mock_consumer": "MockConsumer",
     "barnabas.testing.mock_producer": "MockProducer",
+    "barnabas.testing.mock_share_consumer": "MockShareConsumer",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of this module's
