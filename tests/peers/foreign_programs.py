@@ -34,6 +34,23 @@ def go_program(sources: Path = SOURCES / "go") -> Path:
     return program
 
 
+def go_tests(module: str, package: str, sources: Path = SOURCES / "go") -> Path:
+    """The tests of a package of a module that a Go program needs, built from the module itself; raises likewise."""
+    go = shutil.which("go")
+    if go is None:
+        raise CannotBuildError("Go is missing (https://go.dev/dl, 1.26 or later)")
+    program = CACHE / f"go-tests-{_digest(sources)}-{module.replace('/', '-')}-{package.replace('/', '-')}.test"
+    with locked(CACHE):
+        if not program.exists():
+            _run([go, "mod", "download"], sources)
+            found = _run([go, "list", "-m", "-f", "{{.Dir}}", module], sources).stdout.strip()
+            built = _run([go, "test", "-c", "-o", str(program), package], Path(found)) if found else None
+            if built is None or built.returncode:
+                why = "" if built is None else built.stderr[-500:]
+                raise CannotBuildError(f"The tests of {module} could not be built: {why}")
+    return program
+
+
 def _build(go: str, sources: Path, program: Path) -> None:
     fetched = _run([go, "mod", "download"], sources)
     if fetched.returncode:
