@@ -13,6 +13,7 @@ from barnabas.broker.metadata.metadata_image import Endpoint
 from barnabas.broker.requester import Requester
 from barnabas.broker.zookeeper import znodes
 from barnabas.broker.zookeeper.controller import controller_apis
+from barnabas.broker.zookeeper.controller.broker_lifelines import Attempt
 from barnabas.broker.zookeeper.controller.controller_context import ReplicaAssignment
 from barnabas.broker.zookeeper.controller.controller_environment import ControllerSettings
 from barnabas.broker.zookeeper.controller.controller_znodes import CONTROLLER, CONTROLLER_EPOCH
@@ -178,8 +179,9 @@ _TAKE: dict[type, Callable[[ModelBroker, Any], Any]] = {
 class Way:
     """The way of one requester to its broker: a request is sent, taken and answered in three steps."""
 
-    def __init__(self, world: ControllerWorld, requester: Requester) -> None:
+    def __init__(self, world: ControllerWorld, requester: Requester, owner: int) -> None:
         self.world = world
+        self.requester_of = owner
         self.requester = requester
         self.in_flight: Any = None
         self.response: Any = None
@@ -194,8 +196,12 @@ class Way:
             return True
         if self.in_flight is not None or self.is_closed:
             return False
-        self.in_flight = self.requester.next_request(now.now)
-        return self.in_flight is not None
+        found = self.requester.next_request(now.now)
+        if found is not None and not self.world.reaches(self.requester_of, *found[0][:3]):
+            self.requester.disconnected(now.now)
+            return False
+        self.in_flight = found
+        return found is not None
 
     def lose(self) -> None:
         """Lose the connection: what is in flight has been taken, or not."""
@@ -209,7 +215,7 @@ class Way:
             return False
         (node, request), self.in_flight = self.in_flight, None
         host = self.world.members.get(node.id)
-        if host is None or not host.is_running or host.port != node.port:
+        if host is None or not self.world.reaches(self.requester_of, *node[:3]):
             if not self.is_closed:
                 self.requester.disconnected(self.world.instant.now)
             return False
@@ -218,6 +224,37 @@ class Way:
             return False
         response = host.broker.take(request)
         self.response = None if self.is_closed else response
+        return True
+
+
+class Lifeline:
+    """A connection of one member to another that carries nothing."""
+
+    def __init__(self, owner: Member, attempt: Attempt) -> None:
+        self.owner = owner
+        self.attempt = attempt
+        self.is_open = False
+        self.is_reset = False
+
+    def step(self) -> bool:
+        """Open it, or have its owner see its end; False if neither is due."""
+        owner, world, life = self.owner, self.owner.world, self.attempt.life
+        if not owner.is_running or owner.is_paused or self not in owner.lines:
+            return False
+        target = world.members[life.id]
+        is_there = target.is_running and target.port == life.port
+        if self.is_open and (self.is_reset or not is_there):
+            owner.lines.remove(self)
+            owner.controller.lifelines.closed(self.attempt, world.now)
+        elif not self.is_open:
+            if world.reaches(owner.id, life.id, life.host, life.port):
+                self.is_open = True
+                owner.controller.lifelines.opened(self.attempt, world.now)
+            else:
+                owner.lines.remove(self)
+                owner.controller.lifelines.failed(self.attempt, world.now, is_refused=True)
+        else:
+            return False
         return True
 
 
@@ -249,12 +286,18 @@ class Member:
         self.controller = KafkaController(
             settings, self.session, self, self.world.random, self.world.reports.append, lambda: 0
         )
+        self.lines: list[Lifeline] = []
+        self.controller.lifelines.connect = lambda attempt: self.lines.append(Lifeline(self, attempt))
+        self.controller.lifelines.drop = self._drop
         self.broker.forget()
         self.session.start(self)
 
     def make_session(self) -> Any:
         """Return a session that is not started."""
         return self.world.zookeeper.session()
+
+    def _drop(self, attempt: Attempt) -> None:
+        self.lines = [line for line in self.lines if line.attempt != attempt]
 
     def kill(self) -> None:
         """End at once; the session stays until it expires."""
@@ -299,7 +342,7 @@ class Member:
     # -- OpenChannels ------------------------------------------------------------------------------------------------
 
     def open_to_broker(self, key: object, requester: Requester, name: str) -> None:
-        self.ways[key] = Way(self.world, requester)
+        self.ways[key] = Way(self.world, requester, self.id)
 
     def close(self, key: object) -> None:
         way = self.ways.pop(key)
@@ -336,6 +379,8 @@ class ControllerWorld:
         self.last_port = 9000
         self.reports: list[str] = []
         self.in_network: list[Way] = []
+        #: Who is refused connections by whom.
+        self.refused: set[tuple[int, int]] = set()
         self.leaders: dict[tuple[TopicPartition, bytes, int], int] = {}
         self.zookeeper = zookeeper or ModelZooKeeper()
         for path in (*znodes.PERSISTENT, *(f"{znodes.CONFIG}/{kind}" for kind in znodes.CONFIG_TYPES)):
@@ -384,6 +429,7 @@ class ControllerWorld:
             found.append(member.step)
             if not member.is_paused:
                 found += [way.step for way in member.ways.values()]
+            found += [line.step for line in member.lines]
             found += [way.arrive for way in member.ways.values()]
         self.in_network = [way for way in self.in_network if way.in_flight is not None]
         found += [way.arrive for way in self.in_network]
@@ -403,8 +449,9 @@ class ControllerWorld:
     def tick(self) -> None:
         """Give controllers their time."""
         for member in self.running:
-            if not member.is_paused and member.controller.next_deadline() <= self.now:
-                member.controller.tick(self.instant)
+            for service in () if member.is_paused else (member.controller, member.controller.lifelines):
+                if service.next_deadline() <= self.now:
+                    service.tick(self.instant)
 
     def kill(self, number: int, *, settles: bool = True) -> None:
         """End a member, and its session with it."""
@@ -413,6 +460,20 @@ class ControllerWorld:
         self.zookeeper.end(member.session.id)
         if settles:
             self.settle()
+
+    def reaches(self, owner: int, number: int, _host: str, port: int) -> bool:
+        """Whether a connection of one member to another is not refused."""
+        target = self.members.get(number)
+        return target is not None and target.is_running and target.port == port and (owner, number) not in self.refused
+
+    def reset(self, number: int) -> None:
+        """End all connections to a member, which lives on."""
+        for member in self.running:
+            for line in member.lines:
+                line.is_reset = line.is_reset or line.attempt.life.id == number
+            for way in member.ways.values():
+                if way.in_flight is not None and way.in_flight[0].id == number:
+                    way.lose()
 
     # -- what clients and brokers ask --------------------------------------------------------------------------------
 

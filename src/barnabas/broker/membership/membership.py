@@ -13,6 +13,7 @@ from barnabas.broker.membership.broker_lifecycle import LifecycleState
 from barnabas.broker.membership.cluster_member import ClusterMember
 from barnabas.broker.membership.kraft_control import KRaftControl
 from barnabas.broker.metadata.metadata_image import Endpoint
+from barnabas.broker.network.lifeline_connections import LifelineConnections
 from barnabas.broker.network.node_channel import NodeChannel
 from barnabas.broker.network.socket_server import read_clocks
 from barnabas.clock import wall_clock_ms
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from barnabas.broker.requester import Requester
     from barnabas.broker.security.outgoing_security import OutgoingSecurity
     from barnabas.broker.zookeeper.operations import ZooKeeperSession
+    from barnabas.broker.zookeeper.zookeeper_control import ZooKeeperControl
 
 #: How long a controlled shutdown may take before the broker ends without it, in seconds.
 _LEAVING = 60.0
@@ -71,9 +73,13 @@ class Membership:
         self._session: ZooKeeperSession | None = None
         #: How long ZooKeeper may not answer at the start, in seconds; controllers are waited for without end.
         self._connection_timeout: float | None = None
+        self._zookeeper: ZooKeeperControl | None = None
         self._control = self._make_control(known, cluster_id, local)
         self._control.on_changed = self._changed.set
         self.member = ClusterMember(config, self._control, self._open_channel)
+        self._lifelines = (
+            None if self._zookeeper is None else LifelineConnections(self._zookeeper.lifelines, self._answered)
+        )
 
     def _make_control(
         self, known_cluster_id: str | None, cluster_id: str | None, local: LocalMetadataLog | None
@@ -93,6 +99,7 @@ class Membership:
         self._session, self._connection_timeout = zookeeper_session(config)
         member = ZooKeeperControl(config, self._session, self._random, report, wall_clock_ms, known_cluster_id)
         member.on_answered = self._answered
+        self._zookeeper = member
         return member
 
     def _make_security(self, listener: PeerListener) -> OutgoingSecurity | None:
@@ -209,6 +216,8 @@ class Membership:
         """End all channels, and the session."""
         for channel in self._channels:
             channel.close()
+        if self._lifelines is not None:
+            self._lifelines.close()
         if self._session is not None:
             self._session.close()
 

@@ -64,6 +64,10 @@ class PushTarget(Protocol):
         """The epoch of this broker's registration."""
 
     @property
+    def other_epoch(self) -> int:
+        """The epoch of another process that was registered in this broker's place."""
+
+    @property
     def failed_roles(self) -> Mapping[TopicPartition, errors.KafkaError]:
         """The partitions whose role could not be taken."""
 
@@ -134,7 +138,8 @@ class ControllerPushes:
         if request.controller_epoch < self.controller_epoch:
             return errors.ControllerMovedError.code
         # The controller may know of a registration before this broker has heard of it.
-        is_old = 0 <= request.broker_epoch < self._target.broker_epoch
+        target, epoch = self._target, request.broker_epoch
+        is_old = epoch >= 0 and (epoch < target.broker_epoch or epoch <= target.other_epoch)
         return errors.StaleBrokerEpochError.code if is_old else errors.NONE
 
     # -- LeaderAndIsr ------------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class ControllerRole:
         self.controller = KafkaController(
             controller_settings(config, lambda: member.image), session, member, random, report, wall_clock_ms
         )
-        self.services = (self.controller, self._waits)
+        self.services = (self.controller, self.controller.lifelines, self._waits)
 
     @property
     def active(self) -> ActiveController | None:

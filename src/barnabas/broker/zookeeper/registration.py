@@ -46,6 +46,8 @@ class Registration:
         self._is_registered = False
         self._is_waiting = False
         self.broker_epoch = NO_EPOCH
+        #: The epoch of another process that was registered in this one's place, this broker's last life for instance.
+        self.other_epoch = NO_EPOCH
 
     def begin(self, data: Callable[[], bytes]) -> None:
         """Register from now on, with what `data` gives."""
@@ -84,6 +86,7 @@ class Registration:
         if isinstance(result, KafkaError):
             self._report(f"broker {self._me} is not registered: {result}")
         elif result.owner != self._session_id:
+            self.other_epoch = result.created
             if not self._is_waiting:
                 self._is_waiting = True
                 self._report(

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from barnabas.broker.metadata.metadata_image import Endpoint
     from barnabas.broker.request_dispatcher import Service
     from barnabas.broker.security.acl_binding import AclBinding
+    from barnabas.broker.zookeeper.controller.broker_lifelines import BrokerLifelines
     from barnabas.broker.zookeeper.entity_settings import Edits
     from barnabas.broker.zookeeper.operations import Program, ZooKeeperSession
     from barnabas.network.node import Node
@@ -105,6 +106,11 @@ class ZooKeeperControl:
         self.services: Sequence[Service] = (self._session, *self._role.services, events)
 
     # -- the session -------------------------------------------------------------------------------------------------
+
+    @property
+    def lifelines(self) -> BrokerLifelines:
+        """The connections by which the end of other brokers is seen."""
+        return self._role.controller.lifelines
 
     def observe(self) -> None:
         """See `ControlPlane`."""
@@ -316,6 +322,11 @@ class ZooKeeperControl:
             self._role.published(self.image)
             self._member.wake_all()
             self.on_changed()
+
+    @property
+    def other_epoch(self) -> int:
+        """See `PushTarget`."""
+        return self._registration.other_epoch
 
     @property
     def failed_roles(self) -> Mapping[TopicPartition, errors.KafkaError]:

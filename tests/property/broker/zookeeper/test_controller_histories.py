@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from barnabas.broker.zookeeper import znodes
-from barnabas.broker.zookeeper.controller import controller_znodes, election, lasting_session
+from barnabas.broker.zookeeper.controller import controller_znodes, election
 from barnabas.broker.zookeeper.controller.active_controller import ActiveController
 from barnabas.broker.zookeeper.controller.controller_channel_manager import BrokerRequests
 from barnabas.broker.zookeeper.controller.controller_context import LeaderAndIsr
@@ -229,6 +229,21 @@ class History:
         if ways:
             self.random.choice(ways).lose()
 
+    def reset(self) -> None:
+        """End all connections to one that lives on."""
+        self.world.reset(self.random.choice(self.world.running).id)
+
+    def refuse(self) -> None:
+        """Have one refused by another that lives on, as a firewall does."""
+        owner = self.random.choice(self.world.controllers or self.world.running)
+        target = self.random.choice(sorted(self.world.members.keys() - {owner.id}))
+        self.world.refused.add((owner.id, target))
+        self.world.reset(target)
+
+    def refuse_no_more(self) -> None:
+        if self.world.refused:
+            self.world.refused.discard(self.random.choice(sorted(self.world.refused)))
+
     def depose(self) -> None:
         self.world.depose()
 
@@ -244,6 +259,7 @@ class History:
 
     def heal(self) -> None:
         world = self.world
+        world.refused.clear()
         for member in world.members.values():
             member.is_paused = False
             if not member.is_running or member.broker.failing:
@@ -341,6 +357,9 @@ _EVENTS: list[Callable[[History], None]] = [
     History.lose_session,
     History.lose_request,
     History.lose_request,
+    History.reset,
+    History.refuse,
+    History.refuse_no_more,
     History.depose,
     History.lose_disk,
 ]
@@ -439,15 +458,6 @@ def leave_what_was_lost(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LastingSession, "resume", lambda self: setattr(self, "_is_paused", False))
 
 
-def take_the_second_answer_of_a_write(patch: pytest.MonkeyPatch) -> None:
-    """What was carried out before the connection was lost seems to have failed."""
-    patch.setattr(lasting_session, "_has_failed_itself", lambda _result: False)
-
-
-def take_every_write_for_done(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(lasting_session, "_stands", lambda _write, _found: True)
-
-
 def go_on_with_half_an_event(patch: pytest.MonkeyPatch) -> None:
     """An event whose operation was lost is given up, and the next one is begun."""
     patch.setattr(ControllerEventManager, "pause", lambda _self: None)
@@ -461,8 +471,20 @@ def go_on_with_half_an_event(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ControllerEventManager, "__init__", init)
 
 
-def drop_sole_replicas_in_sync(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PartitionReassignments, "_not_unclean", lambda _self, _name, planned: planned)
+def never_knock(patch: pytest.MonkeyPatch) -> None:
+    """Who was refused for a while stays out."""
+    patch.setattr(ActiveController, "_knock", lambda _self, _broker: None)
+
+
+def take_the_end_of_a_life_for_that_of_the_broker(patch: pytest.MonkeyPatch) -> None:
+    """Another registration does not bring a broker back."""
+    original = KafkaZkClient.live_brokers
+
+    def live_brokers(self: Any) -> Any:
+        found = yield from original(self)
+        return {number: broker._replace(epoch=-1) for number, broker in found.items()}
+
+    patch.setattr(KafkaZkClient, "live_brokers", live_brokers)
 
 
 def tell_nobody_of_isrs(patch: pytest.MonkeyPatch) -> None:
@@ -517,10 +539,9 @@ def _nothing(self: Any, *_: object, **__: object) -> Any:
         (go_on_in_another_session, 40),
         (read_nothing_again, 100),
         (leave_what_was_lost, 40),
-        (take_the_second_answer_of_a_write, 100),
-        (take_every_write_for_done, 300),
         (go_on_with_half_an_event, 40),
-        (drop_sole_replicas_in_sync, 900),
+        (never_knock, 200),
+        (take_the_end_of_a_life_for_that_of_the_broker, 40),
         (tell_nobody_of_isrs, 40),
         (drop_what_comes_while_busy, 5),
         (leave_the_wish_to_delete, 40),

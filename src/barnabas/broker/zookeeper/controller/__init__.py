@@ -26,6 +26,10 @@ is another one, the reign ends. All that is watched is read again, for watches l
 Rule 7. **A state is written in the version that it was decided by**, and decided again where that is another.
 Leaders propose ISRs (AlterPartition); who is elected or taken out of an ISR gets another leader epoch.
 
-Rule 8. **What cannot be read is left out, and reported**; an event that fails is reported, and the next one begins.
+Rule 8. **That a broker's process has ended is concluded from refused connections only** (`BrokerLifelines`), and only
+for that life of it, by the epoch of its registration. Its znode does not bring it back; its answer does, and so does
+another registration. A broker that sees the end of the controller deletes `/controller`, and stands for election.
+
+Rule 9. **What cannot be read is left out, and reported**; an event that fails is reported, and the next one begins.
 Who cannot take office leaves it to others, for a second.
 """

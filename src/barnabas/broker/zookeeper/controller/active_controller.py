@@ -48,6 +48,8 @@ class ActiveController:
         self._events = events
         self._channels = channels
         self._random = random
+        #: Brokers whose processes have ended, as far as is known: whether they answer is tried all the same.
+        self._knocking: dict[int, LiveBroker] = {}
         self.partitions = PartitionStateMachine(environment)
         self.replicas = ReplicaStateMachine(environment)
         self.deletions = TopicDeletionManager(environment, self.partitions, self.replicas)
@@ -120,7 +122,7 @@ class ActiveController:
 
     def _read(self) -> Program[None]:
         context = self.context
-        context.brokers.update((yield from self._zk.live_brokers()))
+        context.brokers.update((yield from self._live_brokers()))
         for broker in context.brokers.values():
             self._channels.add(broker)
         names = yield from self._zk.children(znodes.TOPICS, watch=True)
@@ -152,8 +154,36 @@ class ActiveController:
 
     # -- brokers -----------------------------------------------------------------------------------------------------
 
+    def _live_brokers(self) -> Program[dict[int, LiveBroker]]:
+        """Return the brokers that are registered, but those whose processes have ended."""
+        found, ended = (yield from self._zk.live_brokers()), self.context.ended
+        for number in [number for number, epoch in ended.items() if number not in found or found[number].epoch > epoch]:
+            del ended[number]
+        live = {number: broker for number, broker in found.items() if number not in ended}
+        for number in [number for number in self._knocking if number not in ended]:
+            del self._knocking[number]
+            self._channels.remove(number)
+        for broker in [found[number] for number in ended if number not in self._knocking]:
+            self._knock(broker)
+        return live
+
+    def _knock(self, broker: LiveBroker) -> None:
+        """Send a broker that is taken for dead something until it answers, or its session ends."""
+        self._channels.remove(broker.id)
+        self._channels.add(broker, is_ended=True)
+        self._knocking[broker.id] = broker
+        request = self.environment.new_batch().knock(broker)
+        self._channels.send(broker.id, request, lambda response: self._knock_answered(broker, response))
+
+    def _knock_answered(self, broker: LiveBroker, response: Message) -> None:
+        """Take a broker back that was taken for dead; another process there refuses what is told to an earlier one."""
+        if not getattr(response, "error_code", errors.NONE) and self.context.ended.get(broker.id) == broker.epoch:
+            del self.context.ended[broker.id]
+            self.environment.report(f"broker {broker.id} was taken for dead, and answers: it is taken back")
+            self.changed(znodes.BROKER_IDS)
+
     def _brokers_changed(self) -> Program[None]:
-        found = yield from self._zk.live_brokers()
+        found = yield from self._live_brokers()
         known = self.context.brokers
         new = {number: broker for number, broker in found.items() if number not in known}
         bounced = {
@@ -161,7 +191,8 @@ class ActiveController:
         }
         dead = [number for number in known if number not in found]
         for number in (*bounced, *dead):
-            self._channels.remove(number)
+            if number not in self._knocking:
+                self._channels.remove(number)
         for broker in (*new.values(), *bounced.values()):
             self._channels.add(broker)
         yield from self._brokers_started(new)
@@ -185,6 +216,8 @@ class ActiveController:
         yield from self.replicas.handle(replicas, ReplicaState.ONLINE)
         yield from self.partitions.trigger_online()
         yield from self.reassignments.resume(lambda assignment: not brokers.keys().isdisjoint(assignment.target))
+        # A partition that has only now got its first state begins with an ISR that no leader will propose.
+        yield from self.reassignments.complete(sorted(context.partitions_being_reassigned))
         yield from self.deletions.resume_for({replica.partition.topic for replica in replicas})
 
     def _brokers_failed(self, brokers: Sequence[int]) -> Program[None]:
@@ -204,8 +237,7 @@ class ActiveController:
         moved = [one for one in found.values() if one.epoch == brokers[one.id].epoch and one != brokers[one.id]]
         for broker in moved:
             brokers[broker.id] = broker
-            self._channels.remove(broker.id)
-            self._channels.add(broker)
+            self._channels.move(broker)
         if moved:
             self.tell_metadata(brokers, ())
 

@@ -132,6 +132,10 @@ class ControllerBrokerRequestBatch:
                 offline_replicas=[replica for replica in replicas if not context.is_online(replica, name)],
             )
 
+    def knock(self, broker: LiveBroker) -> UpdateMetadataRequest:
+        """Return what only the life of a broker accepts that is taken for ended; it changes nothing there."""
+        return self._update_metadata(broker)
+
     # -- sending -----------------------------------------------------------------------------------------------------
 
     def send(self) -> None:
@@ -141,7 +145,7 @@ class ControllerBrokerRequestBatch:
             if broker in brokers:
                 self._send_leaders(broker, leaders)
         for broker in sorted(self._updated & brokers.keys()):
-            self._send(broker, self._update_metadata(broker), _ignored)
+            self._send(broker, self._update_metadata(brokers[broker]), _ignored)
         for broker, stopped in self._stopped.items():
             if broker in brokers:
                 self._send_stopped(broker, stopped)
@@ -171,12 +175,12 @@ class ControllerBrokerRequestBatch:
         told = context.brokers[broker]
         self._send(broker, request, lambda response: self._answers.leader_and_isr_answered(told, response))
 
-    def _update_metadata(self, broker: int) -> UpdateMetadataRequest:
+    def _update_metadata(self, broker: LiveBroker) -> UpdateMetadataRequest:
         context = self._context
         return UpdateMetadataRequest(
             controller_id=self._me,
             controller_epoch=context.epoch,
-            broker_epoch=context.brokers[broker].epoch,
+            broker_epoch=broker.epoch,
             topic_states=[
                 UpdateMetadataTopicState(
                     topic_name=topic, topic_id=context.topic_ids.get(topic, _ZERO_ID), partition_states=states
@@ -194,7 +198,7 @@ class ControllerBrokerRequestBatch:
                     ],
                     rack=found.rack,
                 )
-                for found in context.brokers.values()
+                for found in {**context.brokers, broker.id: broker}.values()
             ],
         )
 

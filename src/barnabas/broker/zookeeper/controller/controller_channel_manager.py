@@ -6,6 +6,7 @@ from collections import deque
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from barnabas.broker.zookeeper.controller.broker_lifelines import Life
 from barnabas.network.node import Node
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from barnabas.broker.instant import Instant
     from barnabas.broker.requester import Requester
+    from barnabas.broker.zookeeper.controller.broker_lifelines import BrokerLifelines
     from barnabas.broker.zookeeper.controller.controller_context import LiveBroker
     from barnabas.protocol.message import Message
 
@@ -42,7 +44,7 @@ class BrokerRequests:
     """What one broker is told; a `Requester`. Brokers take a request that comes twice for what it is: by its epochs."""
 
     def __init__(self, node: Node) -> None:
-        self._node = node
+        self.node = node
         self._queue: deque[_Queued] = deque()
         self._delayed_until = -inf
 
@@ -58,7 +60,7 @@ class BrokerRequests:
         """See `Requester`."""
         if not self._queue or now < self._delayed_until:
             return None
-        return self._node, self._queue[0].request
+        return self.node, self._queue[0].request
 
     def disconnected(self, now: float) -> None:
         """See `Requester`."""
@@ -69,37 +71,64 @@ class BrokerRequests:
         self._queue.popleft().answered(response)
 
 
-class ControllerChannelManager:
-    """The queues to all registered brokers; `listener` is the one that brokers are reached by."""
+class _Channel(NamedTuple):
+    requests: BrokerRequests
+    life: Life | None
 
-    def __init__(self, channels: OpenChannels, listener: str, report: Callable[[str], None]) -> None:
+
+class ControllerChannelManager:
+    """The queues to all registered brokers, and their lifelines; `listener` is the one that brokers are reached by."""
+
+    def __init__(
+        self, channels: OpenChannels, lifelines: BrokerLifelines, listener: str, report: Callable[[str], None]
+    ) -> None:
         self._channels = channels
+        self._lifelines = lifelines
         self._listener = listener
         self._report = report
-        self._brokers: dict[int, BrokerRequests] = {}
+        self._brokers: dict[int, _Channel] = {}
 
-    def add(self, broker: LiveBroker) -> None:
-        """Be ready to tell a broker something."""
+    def add(self, broker: LiveBroker, *, is_ended: bool = False) -> None:
+        """Be ready to tell a broker something; its lifeline is held unless its process has ended."""
         endpoint = broker.listeners.get(self._listener)
         if endpoint is None:
             self._report(f"broker {broker.id} has no listener {self._listener}: the controller cannot reach it")
             return
         requests = BrokerRequests(Node(broker.id, endpoint.host, endpoint.port, broker.rack))
-        self._brokers[broker.id] = requests
+        life = None if is_ended else Life(broker.id, broker.epoch, endpoint.host, endpoint.port)
+        self._brokers[broker.id] = _Channel(requests, life)
+        if life is not None:
+            self._lifelines.watch(life)
         self._channels.open_to_broker(requests, requests, "controller")
+
+    def move(self, broker: LiveBroker) -> None:
+        """Tell a broker at another address what is to be told."""
+        channel, endpoint = self._brokers.get(broker.id), broker.listeners.get(self._listener)
+        if channel is None or endpoint is None or channel.life is None:
+            self.remove(broker.id)
+            self.add(broker)
+            return
+        self._lifelines.forget(channel.life)
+        life = Life(broker.id, broker.epoch, endpoint.host, endpoint.port)
+        self._lifelines.watch(life)
+        channel.requests.node = Node(broker.id, endpoint.host, endpoint.port, broker.rack)
+        self._brokers[broker.id] = channel._replace(life=life)
+        self._channels.wake(channel.requests)
 
     def remove(self, broker_id: int) -> None:
         """Tell a broker nothing more, not even what waits."""
-        requests = self._brokers.pop(broker_id, None)
-        if requests is not None:
-            self._channels.close(requests)
+        channel = self._brokers.pop(broker_id, None)
+        if channel is not None:
+            self._channels.close(channel.requests)
+            if channel.life is not None:
+                self._lifelines.forget(channel.life)
 
     def send(self, broker_id: int, request: Message, answered: Callable[[Message], None]) -> None:
         """Tell a broker; one that is not registered is left out."""
-        requests = self._brokers.get(broker_id)
-        if requests is not None:
-            requests.submit(request, answered)
-            self._channels.wake(requests)
+        channel = self._brokers.get(broker_id)
+        if channel is not None:
+            channel.requests.submit(request, answered)
+            self._channels.wake(channel.requests)
 
     def close(self) -> None:
         """Tell no broker anything any more."""

@@ -111,9 +111,11 @@ class LiveBroker(NamedTuple):
 class ControllerContext:
     """Brokers, topics, assignments, leaders and states of one controller, for as long as it is one."""
 
-    def __init__(self, epoch: int) -> None:
+    def __init__(self, epoch: int, ended: dict[int, int] | None = None) -> None:
         self.epoch = epoch
         self.brokers: dict[int, LiveBroker] = {}
+        #: By id the epoch in which a broker's process has ended, though its znode may still be there.
+        self.ended: dict[int, int] = {} if ended is None else ended
         self.shutting_down: set[int] = set()
         self.topic_ids: dict[str, bytes] = {}
         self.topic_names: dict[bytes, str] = {}

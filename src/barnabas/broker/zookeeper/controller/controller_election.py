@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.broker.zookeeper import znodes
 from barnabas.broker.zookeeper.controller import controller_znodes
 from barnabas.broker.zookeeper.controller.controller_znodes import CONTROLLER, CONTROLLER_EPOCH
 from barnabas.broker.zookeeper.operations import (
     BadVersionError,
+    Check,
     Create,
+    Delete,
     Get,
     Multi,
     NodeExistsError,
@@ -50,6 +53,19 @@ def elect(me: int, session_id: int, now_ms: int, epoch: int | None) -> Program[E
             return Elected(me, number, raised.version + 1)
         if not isinstance(result, NodeExistsError | BadVersionError | NoNodeError):
             raise result
+
+
+def depose(broker_id: int, broker_epoch: int) -> Program[None]:
+    """Delete `/controller` where it is of a broker's life that has ended, so that another broker is elected at once.
+
+    It is deleted only in the controller epoch in which that life was found to be controller.
+    """
+    raised = yield from _epoch()
+    found, registered = yield [Get(CONTROLLER), Get(f"{znodes.BROKER_IDS}/{broker_id}")]
+    controller, broker = found_or_none(found), found_or_none(registered)
+    if controller is None or broker is None or (broker.created, broker.owner) != (broker_epoch, controller.owner):
+        return
+    yield [Multi((Check(CONTROLLER_EPOCH, raised.version), Delete(CONTROLLER, controller.version)))]
 
 
 def _epoch() -> Program[Znode]:

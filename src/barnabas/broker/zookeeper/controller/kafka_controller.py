@@ -6,16 +6,18 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.zookeeper import znodes
 from barnabas.broker.zookeeper.controller.active_controller import ActiveController
+from barnabas.broker.zookeeper.controller.broker_lifelines import BrokerLifelines, Life
 from barnabas.broker.zookeeper.controller.controller_broker_request_batch import ControllerBrokerRequestBatch
 from barnabas.broker.zookeeper.controller.controller_channel_manager import ControllerChannelManager
 from barnabas.broker.zookeeper.controller.controller_context import ControllerContext
-from barnabas.broker.zookeeper.controller.controller_election import Elected, elect
+from barnabas.broker.zookeeper.controller.controller_election import Elected, depose, elect
 from barnabas.broker.zookeeper.controller.controller_environment import ControllerEnvironment
 from barnabas.broker.zookeeper.controller.controller_event_manager import ControllerEventManager
 from barnabas.broker.zookeeper.controller.controller_znodes import CONTROLLER
 from barnabas.broker.zookeeper.controller.kafka_zk_client import KafkaZkClient
-from barnabas.broker.zookeeper.operations import ConnectionLostError, Delete, run
+from barnabas.broker.zookeeper.operations import ConnectionLostError, Delete, Get, found_or_none, run
 
 if TYPE_CHECKING:
     import random
@@ -68,6 +70,11 @@ class KafkaController:
         self._balance_at: float | None = None
         self._events: ControllerEventManager | None = None
         self._renewed_at = -inf
+        #: By id the epochs in which brokers' processes have ended, as this broker has seen.
+        self._ended: dict[int, int] = {}
+        self._controllers_life: Life | None = None
+        #: The connections that tell of the end of brokers: of all for a controller, else of the controller.
+        self.lifelines = BrokerLifelines(self._life_ended)
         self.active: ActiveController | None = None
         self.controller_id: int | None = None
         self.on_changed: Callable[[], None] = lambda: None
@@ -144,14 +151,15 @@ class KafkaController:
                 self._resign()
             if result.epoch >= 0:
                 self._begin(result)
+            self._watch_controller()
             self.on_changed()
         if self._looks_again:
             self._looks_again = False
             self._elect()
 
     def _begin(self, elected: Elected) -> None:
-        settings, context = self._settings, ControllerContext(elected.epoch)
-        channels = ControllerChannelManager(self._channels, settings.listener, self._report)
+        settings, context = self._settings, ControllerContext(elected.epoch, self._ended)
+        channels = ControllerChannelManager(self._channels, self.lifelines, settings.listener, self._report)
 
         def new_batch() -> ControllerBrokerRequestBatch:
             return ControllerBrokerRequestBatch(
@@ -189,6 +197,50 @@ class KafkaController:
         if controller is not None:
             controller.close()
             self.on_changed()
+
+    # -- the end of brokers ------------------------------------------------------------------------------------------
+
+    def _watch_controller(self) -> None:
+        """Hold the lifeline of the broker that is controller, if that is another one."""
+        number, connection = self.controller_id, self._connection
+        if self.active is not None or number is None or number == self._settings.broker_id:
+            self._controllers_life = None
+            return
+        path = f"{znodes.BROKER_IDS}/{number}"
+
+        def program() -> Program[Life | None]:
+            (result,) = yield [Get(path)]
+            found = found_or_none(result)
+            if found is None:
+                return None
+            listeners, _ = znodes.decode_broker(path, found.data)
+            endpoint = listeners.get(self._settings.listener)
+            return None if endpoint is None else Life(number, found.created, endpoint.host, endpoint.port)
+
+        def finished(life: Life | errors.KafkaError | None) -> None:
+            if connection != self._connection or self.controller_id != number or self.active is not None:
+                return
+            before = self._controllers_life
+            self._controllers_life = life if isinstance(life, Life) else None
+            if before not in (None, self._controllers_life):
+                self.lifelines.forget(before)
+            if isinstance(life, Life) and self._ended.get(number) != life.epoch:
+                self.lifelines.watch(life)
+                self.on_changed()
+
+        run(self._session, program(), finished)
+
+    def _life_ended(self, life: Life) -> None:
+        """Act on the end of a broker's process as on that of its session, which may take long to be seen."""
+        self._ended[life.id] = life.epoch
+        self._report(
+            f"broker {life.id} has ended: its connection did, and {life.host}:{life.port} refuses others. It is taken "
+            "for dead before its session expires"
+        )
+        if self.active is not None:
+            self.active.changed(znodes.BROKER_IDS)
+        elif life.id == self.controller_id:
+            run(self._session, depose(life.id, life.epoch), lambda result: None)
 
     # -- time --------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,291 @@
+"""Brokers whose processes have ended are seen before their sessions expire; who lives on is not harmed."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from barnabas.broker.instant import Instant
+from barnabas.broker.network.lifeline_connections import LifelineConnections
+from barnabas.broker.zookeeper import znodes
+from barnabas.broker.zookeeper.controller.broker_lifelines import Attempt, BrokerLifelines, Life
+from barnabas.broker.zookeeper.controller.controller_znodes import CONTROLLER
+from barnabas.protocol.topic_partition import TopicPartition
+from tests.support.controller_world import ControllerWorld
+
+FLIGHTS = TopicPartition("flights", 0)
+
+
+def world_with(*replicas: list[int], brokers: int = 3) -> ControllerWorld:
+    """Brokers, the first of which is controller, and the topic `flights`."""
+    world = ControllerWorld(brokers).start()
+    world.create("flights", *replicas)
+    return world.settle()
+
+
+def die(world: ControllerWorld, number: int) -> None:
+    """End a process; its session lasts."""
+    world.members[number].kill()
+    world.settle()
+
+
+# -- a broker --------------------------------------------------------------------------------------------------------
+
+
+def test_the_leaderships_of_a_broker_whose_process_has_ended_move_while_its_session_lasts() -> None:
+    world = world_with([2, 3, 1])
+    die(world, 2)
+    assert f"{znodes.BROKER_IDS}/2" in world.zookeeper.nodes
+    assert (world.state("flights").leader, set(world.state("flights").isr)) == (3, {1, 3})
+    assert world.members[3].broker.metadata[FLIGHTS].leader == 3
+    assert world.members[3].broker.alive == {1, 3}
+
+
+def test_its_znode_does_not_bring_it_back_and_another_life_does() -> None:
+    world = world_with([2, 3, 1])
+    die(world, 2)
+    world.kill(3)
+    world.start(3)
+    assert world.state("flights").leader == 1
+    world.zookeeper.end(world.members[2].session.id)
+    world.settle()
+    world.start(2)
+    world.join_isrs()
+    world.settle()
+    assert set(world.state("flights").isr) == {1, 2, 3}
+
+
+def test_a_restart_within_the_old_session_waits_for_its_own_registration() -> None:
+    """Another process at that port is not the life that has ended: it refuses what is told to that."""
+    world = world_with([2, 3, 1])
+    die(world, 2)
+    member = world.members[2]
+    old_session, port = member.session.id, member.port
+    member.start()
+    member.port, member.broker.broker_epoch = port, 10**6
+    world.settle()
+    assert 2 not in world.members[1].controller.active.context.brokers  # type: ignore[union-attr]
+    world.zookeeper.end(old_session)
+    world.settle()
+
+
+def test_connections_that_end_alone_change_nothing() -> None:
+    world = world_with([2, 3, 1])
+    before = world.state("flights")
+    for _ in range(5):
+        world.reset(2)
+        world.settle()
+    assert world.state("flights") == before
+    assert not world.reports
+
+
+def test_a_broker_that_refuses_the_controller_alone_is_taken_back_when_it_answers() -> None:
+    world = world_with([2, 3, 1])
+    epoch = world.members[2].broker.broker_epoch
+    world.refused.add((1, 2))
+    world.reset(2)
+    world.settle()
+    assert world.state("flights").leader == 3
+    world.refused.clear()
+    for _ in range(3):
+        world.settle()
+    world.join_isrs()
+    world.settle()
+    assert set(world.state("flights").isr) == {1, 2, 3}
+    assert world.members[2].broker.broker_epoch == epoch
+    held = world.members[2].broker.replicas[FLIGHTS]
+    assert (held.leader, held.leader_epoch) == (3, world.state("flights").leader_epoch)
+
+
+def test_what_a_broker_proposes_that_is_taken_for_dead_is_refused() -> None:
+    world = world_with([2, 3, 1])
+    world.refused.add((1, 2))
+    world.reset(2)
+    world.settle()
+    answered = world.propose(2, FLIGHTS, [2])
+    world.settle()
+    assert answered[0].error_code
+    assert world.state("flights").leader == 3
+
+
+# -- the controller --------------------------------------------------------------------------------------------------
+
+
+def test_a_controller_whose_process_has_ended_is_deposed_and_taken_for_dead() -> None:
+    world = world_with([1, 2, 3])
+    die(world, 1)
+    assert world.controller.id in (2, 3)
+    assert world.epoch == 2
+    assert (world.state("flights").leader, set(world.state("flights").isr)) == (2, {2, 3})
+    world.create("delays", [3, 2])
+    world.settle()
+    assert world.state("delays").leader == 3
+
+
+def test_a_controller_that_lives_is_elected_again_or_replaced_but_never_twice_in_a_row() -> None:
+    world = world_with([1, 2, 3])
+    world.refused |= {(2, 1), (3, 1)}
+    world.reset(1)
+    world.settle()
+    epoch = world.epoch
+    assert epoch == 2
+    world.refused.clear()
+    for _ in range(3):
+        world.settle()
+        world.join_isrs()
+    world.settle()
+    assert world.epoch == epoch
+    assert set(world.state("flights").isr) == {1, 2, 3}
+
+
+def test_who_deposes_late_does_not_depose_the_next_controller() -> None:
+    world = world_with([1, 2, 3])
+    member = world.members[2]
+    member.is_paused = True
+    world.members[1].kill()
+    world.settle()
+    assert world.controllers[-1].id == 3
+    owner = world.zookeeper.nodes[CONTROLLER].owner
+    member.is_paused = False
+    world.settle()
+    assert (world.zookeeper.nodes[CONTROLLER].owner, world.epoch) == (owner, 2)
+
+
+# -- lifelines -------------------------------------------------------------------------------------------------------
+
+LIFE = Life(1, 10, "host", 9092)
+
+
+class Line:
+    """Lifelines, and what they ask for."""
+
+    def __init__(self) -> None:
+        self.ended: list[Life] = []
+        self.attempts: list[Attempt] = []
+        self.dropped: list[Attempt] = []
+        self.lines = BrokerLifelines(self.ended.append)
+        self.lines.connect, self.lines.drop = self.attempts.append, self.dropped.append
+        self.now = 0.0
+        self.lines.watch(LIFE)
+        self.pass_time(0.0)
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        if self.lines.next_deadline() <= self.now:
+            self.lines.tick(Instant(self.now, 0))
+
+    def open(self) -> None:
+        self.lines.opened(self.attempts[-1], self.now)
+
+    def close(self) -> None:
+        self.lines.closed(self.attempts[-1], self.now)
+        self.pass_time(0.0)
+
+    def fail(self, *, is_refused: bool = True) -> None:
+        self.lines.failed(self.attempts[-1], self.now, is_refused=is_refused)
+
+
+def test_a_port_that_refuses_twice_tells_of_the_end() -> None:
+    line = Line()
+    line.open()
+    line.pass_time(100.0)
+    line.close()
+    assert len(line.attempts) == 2
+    line.fail()
+    line.pass_time(0.04)
+    assert len(line.attempts) == 2
+    line.pass_time(0.01)
+    assert not line.ended
+    line.fail()
+    assert line.ended == [LIFE]
+    line.pass_time(100.0)
+    assert len(line.attempts) == 3
+
+
+def test_a_port_that_was_not_seen_open_tells_nothing() -> None:
+    line = Line()
+    for _ in range(10):
+        line.fail()
+        line.pass_time(5.0)
+    assert not line.ended
+
+
+@pytest.mark.parametrize("between", ["opened", "unreachable"])
+def test_refusals_count_only_in_a_row(between: str) -> None:
+    line = Line()
+    line.open()
+    line.pass_time(2.0)
+    line.close()
+    line.fail()
+    line.pass_time(0.05)
+    if between == "opened":
+        line.open()
+        line.pass_time(2.0)
+        line.close()
+    else:
+        line.fail(is_refused=False)
+        line.pass_time(5.0)
+    line.fail()
+    assert not line.ended
+
+
+def test_a_port_that_lets_connections_go_at_once_is_not_asked_all_the_time() -> None:
+    line = Line()
+    for _ in range(100):
+        if line.lines.next_deadline() > line.now:
+            line.open()
+            line.close()
+        line.pass_time(0.1)
+    assert len(line.attempts) < 12
+
+
+def test_what_is_told_of_a_connection_that_was_dropped_counts_no_more() -> None:
+    line = Line()
+    line.open()
+    line.lines.forget(LIFE)
+    assert line.dropped == line.attempts
+    line.lines.watch(LIFE)
+    line.pass_time(0.0)
+    line.lines.closed(line.attempts[0], line.now)
+    line.lines.failed(line.attempts[0], line.now, is_refused=True)
+    assert line.lines.next_deadline() > 1e9
+
+
+def test_connections_tell_of_a_real_port_that_it_is_open_closed_and_refused() -> None:
+    async def play() -> list[str]:
+        told: list[str] = []
+        changed = asyncio.Event()
+
+        class Told:
+            connect = drop = staticmethod(lambda attempt: None)
+
+            def opened(self, attempt: Attempt, now: float) -> None:
+                told.append("opened")
+                changed.set()
+
+            def closed(self, attempt: Attempt, now: float) -> None:
+                told.append("closed")
+
+            def failed(self, attempt: Attempt, now: float, *, is_refused: bool) -> None:
+                told.append("refused" if is_refused else "failed")
+
+        lines = Told()
+        connections = LifelineConnections(lines, changed.set)  # type: ignore[arg-type]
+        listening = socket.create_server(("127.0.0.1", 0))
+        life = Life(1, 10, "127.0.0.1", listening.getsockname()[1])
+        for number, act in enumerate((lambda: listening.accept()[0].close(), listening.close)):
+            changed.clear()
+            lines.connect(Attempt(life, number))
+            await changed.wait()
+            changed.clear()
+            act()
+            await changed.wait()
+        changed.clear()
+        lines.connect(Attempt(life, 3))
+        await changed.wait()
+        connections.close()
+        return told
+
+    assert asyncio.run(asyncio.wait_for(play(), 10)) == ["opened", "closed", "opened", "closed", "refused"]
