@@ -1,9 +1,9 @@
-"""Brokers under ZooKeeper: how long is nothing acknowledged when a leader, a follower, the controller is killed?
+"""Brokers under ZooKeeper: how long is nothing acknowledged when one is killed? Peer: Apache Kafka 3.9.
 
 Three brokers, replication factor 3, min.insync.replicas=2, acks=all, default settings on both sides
 (zookeeper.session.timeout.ms=18000, replica.lag.time.max.ms=30000). SIGKILL of a leader and of a follower, neither of
 which is controller, to the next acknowledged record; SIGKILL of the controller to the next topic created, and to the
-next record of a partition that it led. Peer: Apache Kafka 3.9. Producer and admin client are ours.
+next record of a partition that it led. Producer and admin client are ours.
 Run: ./run bench zookeeper_failover [--rounds N] [--session-timeout-ms N]
 """
 

@@ -229,6 +229,7 @@ class ActiveController:
             context.offline_directories.pop(number, None)
             context.shutting_down.discard(number)
         yield from self._replicas_offline(context.replicas_on(brokers))
+        yield from self.reassignments.brokers_answered(brokers)
 
     def _addresses_changed(self) -> Program[None]:
         """Take over other addresses of brokers that are alive."""
@@ -358,6 +359,9 @@ class ActiveController:
 
     def stop_replica_answered(self, broker: LiveBroker, response: Message, deleted: Collection[TopicPartition]) -> None:
         """See `Answers`."""
+        moved = [name for name in deleted if self.reassignments.awaits(name, broker.id)]
+        if moved:
+            self._put_answer(broker, partial(self.reassignments.brokers_answered, [broker.id], moved))
         going = [name for name in deleted if name.topic in self.context.topics_with_deletion_started]
         if going:
             self._put_answer(broker, partial(self._handle_stop_replica, broker.id, response, going))

@@ -216,7 +216,7 @@ def _list_reassignments(
         names = [TopicPartition(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
     topics: dict[str, OngoingTopicReassignment] = {}
     for name in names:
-        found = context.assignment(name)
+        found = active.reassignments.shown(name)
         if found.is_being_reassigned:
             part = OngoingPartitionReassignment(name.partition, *map(list, found))
             topics.setdefault(name.topic, OngoingTopicReassignment(name=name.topic)).partitions.append(part)

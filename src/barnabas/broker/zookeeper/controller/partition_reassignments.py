@@ -15,7 +15,7 @@ from barnabas.broker.zookeeper.controller.controller_context import (
 from barnabas.broker.zookeeper.controller.election import ElectionStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from barnabas.broker.zookeeper.controller.controller_environment import ControllerEnvironment
     from barnabas.broker.zookeeper.controller.partition_state_machine import PartitionStateMachine
@@ -28,8 +28,9 @@ class PartitionReassignments:
     """Begins, ends and cancels reassignments.
 
     First the topic's znode says what comes and what goes; then the replicas that come are told, by a new leader epoch.
-    When all that stay are in sync, the leader moves, what goes is deleted, and last the znode has the target alone. So
-    the next controller knows from the znode what is not done, and does all steps from there again.
+    When all that stay are in sync, the leader moves, what goes is deleted, and when the brokers have answered that the
+    znode has the target alone. So the next controller knows from the znode what is not done, and does all steps from
+    there again.
     """
 
     def __init__(
@@ -43,6 +44,8 @@ class PartitionReassignments:
         self._zk = environment.zk
         self._partitions = partitions
         self._replicas = replicas
+        #: The brokers that have not answered yet that they have deleted their replicas.
+        self._stopping: dict[TopicPartition, set[int]] = {}
 
     # -- what is asked for -------------------------------------------------------------------------------------------
 
@@ -101,14 +104,15 @@ class PartitionReassignments:
         context = self._context
         for name in sorted(context.partitions_being_reassigned):
             assignment = context.assignment(name)
-            if name in context.partitions_being_reassigned and should(assignment):
+            is_waiting = name not in context.partitions_being_reassigned or name in self._stopping
+            if not is_waiting and should(assignment):
                 yield from self._go_on(name, assignment)
 
     def complete(self, names: Sequence[TopicPartition]) -> Program[None]:
         """End reassignments of partitions whose ISR has changed, where it allows that."""
         context = self._context
         for name in names:
-            if name in context.partitions_being_reassigned:
+            if name in context.partitions_being_reassigned and name not in self._stopping:
                 assignment = context.assignment(name)
                 if (yield from self._is_complete(name, assignment)):
                     yield from self._go_on(name, assignment)
@@ -125,9 +129,35 @@ class PartitionReassignments:
                     self._environment.report(f"{path}: {name} is not reassigned: {problem}")
             yield from self._zk.delete([path])
 
+    def shown(self, name: TopicPartition) -> ReplicaAssignment:
+        """Return the assignment of a partition as clients are told of it: with what is not deleted yet."""
+        found, left = self._context.assignment(name), tuple(sorted(self._stopping.get(name, ())))
+        return ReplicaAssignment((*found.replicas, *left), found.adding, left) if left else found
+
+    # -- replicas that go --------------------------------------------------------------------------------------------
+
+    def awaits(self, name: TopicPartition, broker: int) -> bool:
+        """Whether a reassignment ends when a broker has deleted its replica."""
+        return broker in self._stopping.get(name, ())
+
+    def brokers_answered(
+        self, brokers: Collection[int], names: Collection[TopicPartition] | None = None
+    ) -> Program[None]:
+        """Take note of brokers that have deleted their replicas of partitions, or (None) are gone: wait no longer."""
+        for name in list(self._stopping) if names is None else names:
+            left = self._stopping.get(name, set())
+            answered = sorted(left.intersection(brokers))
+            left.difference_update(answered)
+            yield from self._forget(name, answered)
+            if answered and not left:
+                del self._stopping[name]
+                if name in self._context.partitions_being_reassigned:
+                    yield from self._finish(name)
+
     # -- the steps ---------------------------------------------------------------------------------------------------
 
     def _go_on(self, name: TopicPartition, assignment: ReplicaAssignment) -> Program[None]:
+        yield from self._forget(name, sorted(self._stopping.pop(name, ())))
         yield from self._write(name, assignment)
         if (yield from self._is_complete(name, assignment)):
             yield from self._end(name, assignment)
@@ -149,6 +179,7 @@ class PartitionReassignments:
             context.assign(name, assignment)
             unneeded = [one for one in current.replicas if one not in assignment.replicas]
             yield from self._stop(name, unneeded)
+            yield from self._forget(name, unneeded)
         context.partitions_being_reassigned.add(name)
 
     def _end(self, name: TopicPartition, assignment: ReplicaAssignment) -> Program[None]:
@@ -158,8 +189,16 @@ class PartitionReassignments:
         context.assign(name, completed)
         yield from self._move_leader(name, completed)
         yield from self._stop(name, assignment.removing)
-        context.assign(name, completed)
-        yield from self._set_assignment(name, completed)
+        told = {one for one in assignment.removing if one in context.brokers}
+        yield from self._forget(name, [one for one in assignment.removing if one not in told])
+        if told:
+            self._stopping[name] = told
+        else:
+            yield from self._finish(name)
+
+    def _finish(self, name: TopicPartition) -> Program[None]:
+        context = self._context
+        yield from self._set_assignment(name, context.assignment(name))
         context.partitions_being_reassigned.discard(name)
         batch = self._environment.new_batch()
         batch.update(context.brokers, [name])
@@ -204,19 +243,21 @@ class PartitionReassignments:
                 batch.send()
 
     def _stop(self, name: TopicPartition, brokers: Sequence[int]) -> Program[None]:
-        """Have brokers delete their replicas, which are forgotten at once: one that is away deletes it when it is back.
+        """Have brokers delete their replicas."""
+        for target in (ReplicaState.OFFLINE, ReplicaState.DELETION_STARTED):
+            yield from self._replicas.handle(self._known(name, brokers), target)
+
+    def _forget(self, name: TopicPartition, brokers: Sequence[int]) -> Program[None]:
+        """Forget replicas that are deleted, and those of brokers that are away.
 
         A broker that comes back is told of all that it has, and deletes what it is not told of.
         """
+        for target in (ReplicaState.DELETION_SUCCESSFUL, ReplicaState.NON_EXISTENT):
+            yield from self._replicas.handle(self._known(name, brokers), target)
+
+    def _known(self, name: TopicPartition, brokers: Sequence[int]) -> list[Replica]:
         states = self._context.replica_states
-        replicas = [one for one in (Replica(name, broker) for broker in brokers) if one in states]
-        for target in (
-            ReplicaState.OFFLINE,
-            ReplicaState.DELETION_STARTED,
-            ReplicaState.DELETION_SUCCESSFUL,
-            ReplicaState.NON_EXISTENT,
-        ):
-            yield from self._replicas.handle(replicas, target)
+        return [one for one in (Replica(name, broker) for broker in brokers) if one in states]
 
     def _set_assignment(self, name: TopicPartition, assignment: ReplicaAssignment) -> Program[None]:
         context = self._context

@@ -339,6 +339,61 @@ def test_a_reassignment_that_is_cancelled_leaves_what_was_there() -> None:
     assert result(again) == errors.NoReassignmentInProgressError.code
 
 
+def moving_away(brokers: int = 4) -> ControllerWorld:
+    """The replica of broker 2 has moved to broker 4, and broker 2 has not heard yet that it is to delete its own."""
+    world = world_with([2, 3], brokers=brokers)
+    world.reassign("flights", {0: [4, 3]})
+    world.settle()
+    world.join_isrs()
+    member = world.members[2]
+    while not any(
+        isinstance(way.in_flight[1], StopReplicaRequest) and way.in_flight[0].id == 2
+        for one in world.running
+        for way in one.ways.values()
+        if way.in_flight is not None
+    ):
+        assert any(step() for step in world.steps() if getattr(step, "__name__", "") != "arrive")
+        for way in [way for one in world.running for way in one.ways.values()]:
+            if way.in_flight is not None and not isinstance(way.in_flight[1], StopReplicaRequest):
+                way.arrive()
+    member.is_paused = True
+    for _ in range(3):
+        while sum(step() for step in world.steps()):
+            pass
+    return world
+
+
+def test_a_reassignment_ends_when_what_goes_was_deleted() -> None:
+    world = moving_away()
+    found = world.topic("flights")
+    assert (found.adding[0], found.removing[0]) == ((4,), (2,))
+    assert world.state("flights").leader == 4
+    world.members[2].is_paused = False
+    world.settle()
+    assert world.topic("flights") == found._replace(replicas={0: (4, 3)}, adding={}, removing={})
+    assert FLIGHTS not in world.members[2].broker.replicas
+
+
+def test_the_next_controller_has_what_goes_deleted() -> None:
+    world = moving_away()
+    world.members[1].session.expire()
+    world.members[1].kill()
+    world.in_network.clear()
+    world.members[2].is_paused = False
+    world.settle()
+    assert world.topic("flights").replicas[0] == (4, 3)
+    assert not world.topic("flights").removing
+    assert FLIGHTS not in world.members[2].broker.replicas
+
+
+def test_a_reassignment_does_not_wait_for_a_broker_that_is_gone() -> None:
+    world = moving_away()
+    world.members[2].is_paused = False
+    world.kill(2)
+    assert world.topic("flights").replicas[0] == (4, 3)
+    assert not world.topic("flights").removing
+
+
 @pytest.mark.parametrize("target", [None, [3]])
 def test_the_only_replica_in_sync_is_not_taken_away(target: list[int] | None) -> None:
     """It was added while the first one had not been alive yet, so it was the first leader."""
