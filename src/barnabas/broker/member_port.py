@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from barnabas.broker.transactions.marker import MarkerWriter
     from barnabas.broker.transactions.producer_id_manager import ProducerIdBlocks
     from barnabas.broker.transactions.verification import Verification
+    from barnabas.broker.zookeeper.controller.controller_stats import ControllerStats
     from barnabas.protocol.message import Message
 
     #: Serves an API, as a module of `handlers` does.
@@ -58,6 +59,10 @@ class MemberPort(Protocol):
     @property
     def write_acls(self) -> WriteAcls | None:
         """How this broker itself stores ACLs; None where the controller does."""
+
+    @property
+    def controller_stats(self) -> ControllerStats | None:
+        """What this broker counts as a controller under ZooKeeper; None under KRaft."""
 
     def controller_numbers(self) -> Iterable[tuple[str, str, float]]:
         """Return what there is to tell of being controller (name, meaning, value); nothing where others are it."""

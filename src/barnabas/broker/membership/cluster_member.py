@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from barnabas.broker.replica_manager import ReplicaManager
     from barnabas.broker.security.authorization import WriteAcls
     from barnabas.broker.transactions.marker import MarkerWriter
+    from barnabas.broker.zookeeper.controller.controller_stats import ControllerStats
     from barnabas.errors import KafkaError
     from barnabas.protocol.topic_partition import TopicPartition
 
@@ -272,6 +273,11 @@ class ClusterMember:
     def controller_id(self) -> int | None:
         """See `MemberPort`."""
         return self.control.controller_id
+
+    @property
+    def controller_stats(self) -> ControllerStats | None:
+        """See `MemberPort`."""
+        return self.control.controller_stats
 
     def controller_numbers(self) -> Iterable[tuple[str, str, float]]:
         """See `MemberPort`."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from barnabas.broker.request_dispatcher import Service
     from barnabas.broker.requester import Requester
     from barnabas.broker.security.authorization import WriteAcls
+    from barnabas.broker.zookeeper.controller.controller_stats import ControllerStats
     from barnabas.errors import KafkaError
     from barnabas.network.node import Node
     from barnabas.protocol.topic_partition import TopicPartition
@@ -125,6 +126,10 @@ class ControlPlane(Protocol):
     @property
     def write_acls(self) -> WriteAcls | None:
         """How this broker itself stores ACLs; None where the controller does."""
+
+    @property
+    def controller_stats(self) -> ControllerStats | None:
+        """What this broker counts as a controller under ZooKeeper; None under KRaft."""
 
     def controller_numbers(self) -> Iterable[tuple[str, str, float]]:
         """See `MemberPort`."""

@@ -117,6 +117,9 @@ class KRaftControl:
         """See `ControlPlane`."""
         return None
 
+    #: The controllers count for themselves.
+    controller_stats = None
+
     def controller_numbers(self) -> tuple[()]:
         """See `ControlPlane`: the controllers tell of themselves."""
         return ()

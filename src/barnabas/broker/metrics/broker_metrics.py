@@ -28,6 +28,7 @@ from barnabas.broker.metrics.log_metrics import LogMetrics
 from barnabas.broker.metrics.replica_metrics import ReplicaMetrics
 from barnabas.broker.metrics.request_metrics import RequestMetrics
 from barnabas.broker.metrics.share_metrics import ShareMetrics
+from barnabas.broker.metrics.zookeeper_controller_metrics import controller_families
 from barnabas.broker.network.login_counts import LoginOutcome
 
 if TYPE_CHECKING:
@@ -135,6 +136,9 @@ class BrokerMetrics(Collector):
             yield GaugeMetricFamily(f"kafka_server_{name}", what, value)
         for name, what, number in () if state.member is None else state.member.controller_numbers():
             yield GaugeMetricFamily(f"kafka_{name}", what, number)
+        stats = None if state.member is None else state.member.controller_stats
+        if stats is not None:
+            yield from controller_families(stats)
         yield from ReplicaMetrics(state.replica_manager).collect()
 
     def _cluster(self) -> Iterator[Metric]:

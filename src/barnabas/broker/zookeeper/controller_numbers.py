@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.zookeeper.controller.controller_context import NO_LEADER, ReplicaState
+from barnabas.broker.zookeeper.controller.controller_context import NO_LEADER, ControllerContext, ReplicaState
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from barnabas.broker.zookeeper.controller.controller_context import ControllerContext
+    from barnabas.broker.zookeeper.controller.controller_stats import ControllerState
 
 _PREFIX = "controller_kafkacontroller_"
 
 
-def controller_numbers(context: ControllerContext | None) -> Iterator[tuple[str, str, float]]:
-    """Return name, meaning and value of each; of a broker that is no controller only that it is none."""
+def controller_numbers(context: ControllerContext | None, state: ControllerState) -> Iterator[tuple[str, str, float]]:
+    """Return name, meaning and value of each; one that is no controller knows of nothing, as Kafka's."""
     yield f"{_PREFIX}activecontrollercount", "Whether this node is the active controller", context is not None
-    if context is None:
-        return
+    yield (
+        f"{_PREFIX}controllerstate",
+        "What the controller is doing, by Kafka's ControllerState; 0: nothing",
+        state.value,
+    )
+    yield f"{_PREFIX}zkmigrationstate", "4: the metadata lie in ZooKeeper", 4
+    context = ControllerContext(-1) if context is None else context
     offline, not_preferred, total = _count_partitions(context)
     deleted, ineligible = context.topics_to_be_deleted, context.topics_ineligible_for_deletion
     replicas = [state for replica, state in context.replica_states.items() if replica.partition.topic in deleted]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas import errors
@@ -10,6 +11,7 @@ from barnabas.broker.purgatory import DelayedOperation
 from barnabas.broker.zookeeper import entity_settings
 from barnabas.broker.zookeeper.controller import controller_apis
 from barnabas.broker.zookeeper.controller.controller_environment import ControllerSettings
+from barnabas.broker.zookeeper.controller.controller_stats import UNCLEAN, UNCLEAN_TOPIC
 from barnabas.broker.zookeeper.controller.kafka_controller import KafkaController
 from barnabas.broker.zookeeper.controller.topic_waits import TopicWaits
 from barnabas.broker.zookeeper.controller.zk_admin_manager import ZkAdminManager
@@ -80,7 +82,8 @@ class ControllerRole:
             kind, _, name = change.entity.partition("/")
             if (change.values or {}).get(_UNCLEAN, "").strip().lower() == "true" and kind in ("topics", "brokers"):
                 topic = name if kind == "topics" else None
-                active.put(f"unclean election {topic}", lambda topic=topic: active.unclean_allowed(topic))  # type: ignore[misc]
+                what = UNCLEAN if topic is None else f"{UNCLEAN_TOPIC}/{topic}"
+                active.put(what, partial(active.unclean_allowed, topic))
 
     # -- requests ----------------------------------------------------------------------------------------------------
 

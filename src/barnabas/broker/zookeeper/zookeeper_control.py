@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from barnabas.broker.request_dispatcher import Service
     from barnabas.broker.security.acl_binding import AclBinding
     from barnabas.broker.zookeeper.controller.broker_lifelines import BrokerLifelines
+    from barnabas.broker.zookeeper.controller.controller_stats import ControllerStats
     from barnabas.broker.zookeeper.entity_settings import Edits
     from barnabas.broker.zookeeper.operations import Program, ZooKeeperSession
     from barnabas.network.node import Node
@@ -355,7 +356,12 @@ class ZooKeeperControl:
     def controller_numbers(self) -> Iterable[tuple[str, str, float]]:
         """See `ControlPlane`."""
         active = self._role.active
-        return controller_numbers(None if active is None else active.context)
+        return controller_numbers(None if active is None else active.context, self.controller_stats.state)
+
+    @property
+    def controller_stats(self) -> ControllerStats:
+        """See `ControlPlane`."""
+        return self._role.controller.stats
 
     @property
     def _known_controller(self) -> int | None:

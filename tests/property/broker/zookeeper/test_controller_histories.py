@@ -429,8 +429,8 @@ def overlook_restarts(patch: pytest.MonkeyPatch) -> None:
 
 
 def take_answers_of_an_earlier_life(patch: pytest.MonkeyPatch) -> None:
-    def put(self: Any, _broker: Any, program: Any) -> None:
-        self.put("answer of a broker", program, lambda: None)
+    def put(self: Any, name: str, _broker: Any, program: Any) -> None:
+        self.put(name, program, lambda: None)
 
     patch.setattr(ActiveController, "_put_answer", put)
 

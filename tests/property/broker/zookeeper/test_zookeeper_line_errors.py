@@ -44,7 +44,7 @@ class GuardedMember(Member):
         return Session(self.world.zookeeper.session(), self.tell)
 
     def open_to_broker(self, key: object, requester: Requester, name: str) -> None:
-        self.ways[key] = Way(self.world, GuardedRequester(requester, self.tell))
+        self.ways[key] = Way(self.world, GuardedRequester(requester, self.tell), self.id)
 
 
 class World(ControllerWorld):

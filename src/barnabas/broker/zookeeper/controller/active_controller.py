@@ -10,6 +10,12 @@ from barnabas.broker.zookeeper import znodes
 from barnabas.broker.zookeeper.controller import controller_znodes
 from barnabas.broker.zookeeper.controller.controller_context import PartitionState, Replica, ReplicaState
 from barnabas.broker.zookeeper.controller.controller_event_manager import ControllerEvent
+from barnabas.broker.zookeeper.controller.controller_stats import (
+    BROKERS_AGAIN,
+    LEADERS_ANSWERED,
+    STOP_ANSWERED,
+    TOPICS_AGAIN,
+)
 from barnabas.broker.zookeeper.controller.election import ElectionStrategy
 from barnabas.broker.zookeeper.controller.partition_reassignments import PartitionReassignments
 from barnabas.broker.zookeeper.controller.partition_state_machine import PartitionStateMachine
@@ -89,8 +95,8 @@ class ActiveController:
         """Read all that is watched, with its watches: what happened while no server was reached was not told."""
         for path in self._of_path:
             self.changed(path)
-        self.put("what has become of topics", lambda: self._topics_enlarged(self.context.topics))
-        self.put("what has become of brokers", self._addresses_changed)
+        self.put(TOPICS_AGAIN, lambda: self._topics_enlarged(self.context.topics))
+        self.put(BROKERS_AGAIN, self._addresses_changed)
 
     # -- taking office -----------------------------------------------------------------------------------------------
 
@@ -337,7 +343,7 @@ class ActiveController:
         if code:
             self.environment.report(f"broker {broker.id} refuses LeaderAndIsr: {errors.name_of(code)}")
         else:
-            self._put_answer(broker, partial(self._handle_leader_and_isr, broker.id, response))
+            self._put_answer(LEADERS_ANSWERED, broker, partial(self._handle_leader_and_isr, broker.id, response))
 
     def _handle_leader_and_isr(self, broker_id: int, response: Message) -> Program[None]:
         """Note which replicas a broker cannot serve, for want of a disk."""
@@ -361,10 +367,10 @@ class ActiveController:
         """See `Answers`."""
         moved = [name for name in deleted if self.reassignments.awaits(name, broker.id)]
         if moved:
-            self._put_answer(broker, partial(self.reassignments.brokers_answered, [broker.id], moved))
+            self._put_answer(STOP_ANSWERED, broker, partial(self.reassignments.brokers_answered, [broker.id], moved))
         going = [name for name in deleted if name.topic in self.context.topics_with_deletion_started]
         if going:
-            self._put_answer(broker, partial(self._handle_stop_replica, broker.id, response, going))
+            self._put_answer(STOP_ANSWERED, broker, partial(self._handle_stop_replica, broker.id, response, going))
 
     def _handle_stop_replica(
         self, broker_id: int, response: Message, deleted: Collection[TopicPartition]
@@ -380,7 +386,7 @@ class ActiveController:
         if done:
             yield from self.deletions.replicas_deleted([Replica(name, broker_id) for name in done])
 
-    def _put_answer(self, broker: LiveBroker, program: Callable[[], Program[None]]) -> None:
+    def _put_answer(self, name: str, broker: LiveBroker, program: Callable[[], Program[None]]) -> None:
         """Line an answer up; each is an event of its own. One of an earlier life of the broker says nothing."""
 
         def if_same_broker() -> Program[None]:
@@ -388,7 +394,7 @@ class ActiveController:
             if known is not None and known.epoch == broker.epoch:
                 yield from program()
 
-        self.put("answer of a broker", if_same_broker, _dropped)
+        self.put(name, if_same_broker, _dropped)
 
 
 def _dropped() -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from barnabas.broker.requester import Requester
     from barnabas.broker.zookeeper.controller.broker_lifelines import BrokerLifelines
     from barnabas.broker.zookeeper.controller.controller_context import LiveBroker
+    from barnabas.broker.zookeeper.controller.controller_stats import ControllerStats
     from barnabas.protocol.message import Message
 
 #: How long a broker that was not reached is left alone, in seconds.
@@ -38,19 +39,22 @@ class OpenChannels(Protocol):
 class _Queued(NamedTuple):
     request: Message
     answered: Callable[[Message], None]
+    since: float
 
 
 class BrokerRequests:
     """What one broker is told; a `Requester`. Brokers take a request that comes twice for what it is: by its epochs."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, stats: ControllerStats) -> None:
         self.node = node
+        self._stats = stats
+        self._is_sent = False
         self._queue: deque[_Queued] = deque()
         self._delayed_until = -inf
 
     def submit(self, request: Message, answered: Callable[[Message], None]) -> None:
         """Line a request up."""
-        self._queue.append(_Queued(request, answered))
+        self._queue.append(_Queued(request, answered, self._stats.now()))
 
     def next_deadline(self) -> float:
         """See `Requester`."""
@@ -60,6 +64,9 @@ class BrokerRequests:
         """See `Requester`."""
         if not self._queue or now < self._delayed_until:
             return None
+        if not self._is_sent:
+            self._is_sent = True
+            self._stats.request_waited(self.node.id, self._queue[0].since)
         return self.node, self._queue[0].request
 
     def disconnected(self, now: float) -> None:
@@ -68,7 +75,13 @@ class BrokerRequests:
 
     def receive(self, response: Message, now: Instant) -> None:
         """See `Requester`."""
+        self._is_sent = False
         self._queue.popleft().answered(response)
+
+    @property
+    def waiting(self) -> int:
+        """How many requests are not answered yet."""
+        return len(self._queue)
 
 
 class _Channel(NamedTuple):
@@ -80,8 +93,15 @@ class ControllerChannelManager:
     """The queues to all registered brokers, and their lifelines; `listener` is the one that brokers are reached by."""
 
     def __init__(
-        self, channels: OpenChannels, lifelines: BrokerLifelines, listener: str, report: Callable[[str], None]
+        self,
+        channels: OpenChannels,
+        lifelines: BrokerLifelines,
+        listener: str,
+        report: Callable[[str], None],
+        stats: ControllerStats,
     ) -> None:
+        self._stats = stats
+        stats.request_queues = lambda: {number: one.requests.waiting for number, one in self._brokers.items()}
         self._channels = channels
         self._lifelines = lifelines
         self._listener = listener
@@ -94,7 +114,7 @@ class ControllerChannelManager:
         if endpoint is None:
             self._report(f"broker {broker.id} has no listener {self._listener}: the controller cannot reach it")
             return
-        requests = BrokerRequests(Node(broker.id, endpoint.host, endpoint.port, broker.rack))
+        requests = BrokerRequests(Node(broker.id, endpoint.host, endpoint.port, broker.rack), self._stats)
         life = None if is_ended else Life(broker.id, broker.epoch, endpoint.host, endpoint.port)
         self._brokers[broker.id] = _Channel(requests, life)
         if life is not None:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from barnabas.broker.zookeeper.controller.controller_broker_request_batch import ControllerBrokerRequestBatch
     from barnabas.broker.zookeeper.controller.controller_context import ControllerContext
+    from barnabas.broker.zookeeper.controller.controller_stats import ControllerStats
     from barnabas.broker.zookeeper.controller.kafka_zk_client import KafkaZkClient
 
 
@@ -37,3 +38,4 @@ class ControllerEnvironment(NamedTuple):
     settings: ControllerSettings
     new_batch: Callable[[], ControllerBrokerRequestBatch]
     report: Callable[[str], None]
+    stats: ControllerStats

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
 from barnabas.broker.faults import fault_text
+from barnabas.broker.zookeeper.controller.controller_stats import ControllerState
 from barnabas.broker.zookeeper.controller.lasting_session import LastingSession
 from barnabas.broker.zookeeper.operations import ConnectionLostError, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from barnabas.broker.zookeeper.controller.controller_stats import ControllerStats
     from barnabas.broker.zookeeper.operations import Program, ZooKeeperSession
 
 
@@ -29,6 +31,11 @@ class ControllerEvent(NamedTuple):
     dropped: Callable[[], None] = _nothing
 
 
+class _Waiting(NamedTuple):
+    event: ControllerEvent
+    since: float
+
+
 class ControllerEventManager:
     """Carries events out, each to its end before the next begins; all state of a controller changes here only.
 
@@ -36,11 +43,19 @@ class ControllerEventManager:
     reported, and the next one is begun.
     """
 
-    def __init__(self, session: ZooKeeperSession, report: Callable[[str], None], moved: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        session: ZooKeeperSession,
+        report: Callable[[str], None],
+        moved: Callable[[], None],
+        stats: ControllerStats,
+    ) -> None:
+        self._stats = stats
+        self._begun_at = 0.0
         self._session = LastingSession(session)
         self._report = report
         self._moved = moved
-        self._queue: deque[ControllerEvent] = deque()
+        self._queue: deque[_Waiting] = deque()
         self._current: ControllerEvent | None = None
         self._is_closed = False
         #: Held while events are carried out, one after the other: what they set off does not go on by itself.
@@ -54,8 +69,9 @@ class ControllerEventManager:
             event.dropped()
             return
         is_asked_for = event.dropped is not _nothing
-        if is_asked_for or not any(found.name == event.name for found in self._queue):
-            self._queue.append(event)
+        if is_asked_for or not any(found.event.name == event.name for found in self._queue):
+            self._queue.append(_Waiting(event, self._stats.now()))
+            self._stats.queue_size = len(self._queue)
             self._go_on()
 
     def pause(self) -> None:
@@ -70,9 +86,10 @@ class ControllerEventManager:
         """Do nothing any more: programs end where they are."""
         self._is_closed = True
         self._session.close()
-        dropped = ([] if self._current is None else [self._current]) + list(self._queue)
+        dropped = ([] if self._current is None else [self._current]) + [waiting.event for waiting in self._queue]
         self._current = None
         self._queue.clear()
+        self._stats.queue_size, self._stats.state = 0, ControllerState.IDLE
         for event in dropped:
             event.dropped()
 
@@ -82,7 +99,10 @@ class ControllerEventManager:
         with self._going_on:
             try:
                 while self._current is None and self._queue and not self._is_closed:
-                    event = self._current = self._queue.popleft()
+                    event, since = self._queue.popleft()
+                    self._current, self._begun_at = event, self._stats.now()
+                    self._stats.queue_size = len(self._queue)
+                    self._stats.begun(event.name, since)
                     run(self._session, self._guarded(event), lambda result: self._ended())
             except Exception as problem:  # noqa: BLE001 - an event that does not end would hold all others up
                 self._report(fault_text("going on as controller", problem))
@@ -115,4 +135,5 @@ class ControllerEventManager:
     def _ended(self) -> None:
         if not self._is_closed:
             self._current = None
+            self._stats.ended(self._begun_at)
             self._go_on()

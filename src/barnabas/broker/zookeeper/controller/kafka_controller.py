@@ -15,6 +15,7 @@ from barnabas.broker.zookeeper.controller.controller_context import ControllerCo
 from barnabas.broker.zookeeper.controller.controller_election import Elected, depose, elect
 from barnabas.broker.zookeeper.controller.controller_environment import ControllerEnvironment
 from barnabas.broker.zookeeper.controller.controller_event_manager import ControllerEventManager
+from barnabas.broker.zookeeper.controller.controller_stats import BALANCE, TAKING_OFFICE, ControllerStats
 from barnabas.broker.zookeeper.controller.controller_znodes import CONTROLLER
 from barnabas.broker.zookeeper.controller.kafka_zk_client import KafkaZkClient
 from barnabas.broker.zookeeper.operations import ConnectionLostError, Delete, Get, found_or_none, run
@@ -58,6 +59,7 @@ class KafkaController:
         self._random = random
         self._report = report
         self._wall_clock_ms = wall_clock_ms
+        self.stats = ControllerStats(lambda: wall_clock_ms() / 1000)
         self._session_id = 0
         self._registered_in: int | None = None
         self._connection = 0
@@ -159,7 +161,7 @@ class KafkaController:
 
     def _begin(self, elected: Elected) -> None:
         settings, context = self._settings, ControllerContext(elected.epoch, self._ended)
-        channels = ControllerChannelManager(self._channels, self.lifelines, settings.listener, self._report)
+        channels = ControllerChannelManager(self._channels, self.lifelines, settings.listener, self._report, self.stats)
 
         def new_batch() -> ControllerBrokerRequestBatch:
             return ControllerBrokerRequestBatch(
@@ -167,11 +169,11 @@ class KafkaController:
             )
 
         zk = KafkaZkClient(elected.epoch, elected.epoch_version, self._report)
-        environment = ControllerEnvironment(context, zk, settings, new_batch, self._report)
-        events = self._events = ControllerEventManager(self._session, self._report, self._moved)
+        environment = ControllerEnvironment(context, zk, settings, new_batch, self._report, self.stats)
+        events = self._events = ControllerEventManager(self._session, self._report, self._moved, self.stats)
         controller = self.active = ActiveController(environment, events, channels, self._random)
         self._balance_at = None
-        controller.put("taking office", lambda: self._failover(controller))
+        controller.put(TAKING_OFFICE, lambda: self._failover(controller))
 
     def _failover(self, controller: ActiveController) -> Program[None]:
         try:
@@ -282,7 +284,7 @@ class KafkaController:
             self._balance_at = now + _FIRST_BALANCE
         elif now >= self._balance_at:
             self._balance_at = now + self._settings.imbalance_interval
-            self.active.put("the balance of leaderships", self.active.preferred.balance)
+            self.active.put(BALANCE, self.active.preferred.balance)
 
     def _wait_for_session(self, now: float) -> None:
         """Resign when the session has ended by all that can be known here: who asks is sent to another controller."""

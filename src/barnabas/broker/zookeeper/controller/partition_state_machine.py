@@ -125,6 +125,7 @@ class PartitionStateMachine:
                     elected[name], recipients[name] = found
             written, remaining = yield from self._zk.update_states(elected)
             for name, state in written.items():
+                self._environment.stats.unclean_elections += state.leader not in known[name].isr
                 self._context.leadership[name] = finished[name] = state
                 batch.lead(recipients[name], name, state, self._context.assignment(name), is_new=False)
         return finished
