@@ -6,14 +6,21 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.membership.broker_lifecycle import NO_EPOCH
 from barnabas.broker.zookeeper import znodes
+from barnabas.broker.zookeeper.controller.controller_znodes import CONTROLLER, CONTROLLER_EPOCH
 from barnabas.broker.zookeeper.operations import (
+    BadVersionError,
+    Check,
     ConnectionLostError,
     Create,
     Created,
+    Delete,
     Get,
+    Multi,
     NodeExistsError,
+    NoNodeError,
     Program,
     Znode,
+    ZooKeeperError,
     expect,
     found_or_none,
     run,
@@ -29,8 +36,9 @@ if TYPE_CHECKING:
 class Registration:
     """Keeps a broker registered in every session that it has; `done` is called when it is, in a new epoch.
 
-    The epoch is the transaction id of the znode's creation. While the znode of another session is there, that of the
-    broker's last life for instance, it waits until that is gone.
+    The epoch is the transaction id of the znode's creation. While the znode of another session is there, it waits until
+    that is gone; but where that names the very address at which this process listens, it is that of the broker's last
+    life, which has ended, and is deleted. So is `/controller` of that life.
     """
 
     def __init__(
@@ -76,8 +84,30 @@ class Registration:
                 return Znode(data, 0, expect(made, Created).created, session_id)
             (result,) = yield [Get(self._path, watch=True)]
             found = found_or_none(result)
-            if found is not None:
+            if found is None:
+                continue
+            if found.owner in (0, session_id) or not self._is_of_last_life(found.data, data):
                 return found
+            yield from self._end_last_life(found)
+
+    def _is_of_last_life(self, found: bytes | None, data: bytes) -> bool:
+        """Whether a znode names this process's addresses: no other one can listen there."""
+        try:
+            listeners, _ = znodes.decode_broker(self._path, found)
+        except znodes.MalformedZnodeError:
+            return False
+        return bool(listeners) and listeners == znodes.decode_broker(self._path, data)[0]
+
+    def _end_last_life(self, found: Znode) -> Program[None]:
+        results = yield [Get(CONTROLLER_EPOCH), Get(CONTROLLER)]
+        raised, controller = map(found_or_none, results)
+        operations: tuple[Check | Delete, ...] = (Delete(self._path, found.version),)
+        if raised is not None and controller is not None and controller.owner == found.owner:
+            checked = Check(CONTROLLER_EPOCH, raised.version)
+            operations = (*operations, checked, Delete(CONTROLLER, controller.version))
+        (result,) = yield [Multi(operations)]
+        if isinstance(result, ZooKeeperError) and not isinstance(result, BadVersionError | NoNodeError):
+            raise result
 
     def _finished(self, result: Znode | KafkaError) -> None:
         if isinstance(result, ConnectionLostError) or self._is_registered:
