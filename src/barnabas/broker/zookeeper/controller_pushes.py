@@ -65,7 +65,7 @@ class PushTarget(Protocol):
 
     @property
     def other_epoch(self) -> int:
-        """The epoch of another process that was registered in this broker's place."""
+        """What is told to a broker of this epoch or before is for another process in this broker's place."""
 
     @property
     def failed_roles(self) -> Mapping[TopicPartition, errors.KafkaError]:

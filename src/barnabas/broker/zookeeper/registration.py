@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from barnabas.broker.zookeeper.operations import ZooKeeperSession
 
 
+#: No transaction id is above it.
+_LATEST = 2**63 - 1
+
+
 class Registration:
     """Keeps a broker registered in every session that it has; `done` is called when it is, in a new epoch.
 
@@ -54,12 +58,13 @@ class Registration:
         self._is_registered = False
         self._is_waiting = False
         self.broker_epoch = NO_EPOCH
-        #: The epoch of another process that was registered in this one's place, this broker's last life for instance.
-        self.other_epoch = NO_EPOCH
+        #: What is told to a broker of this epoch, or an earlier one, is for another process in this one's place, the
+        #: broker's last life for instance; so is all before this one begins to register.
+        self.other_epoch = _LATEST
 
     def begin(self, data: Callable[[], bytes]) -> None:
         """Register from now on, with what `data` gives."""
-        self._data = data
+        self._data, self.other_epoch = data, NO_EPOCH
         self._register()
 
     def connected(self, session_id: int) -> None:
@@ -88,6 +93,7 @@ class Registration:
                 continue
             if found.owner in (0, session_id) or not self._is_of_last_life(found.data, data):
                 return found
+            self.other_epoch = found.created
             yield from self._end_last_life(found)
 
     def _is_of_last_life(self, found: bytes | None, data: bytes) -> bool:
