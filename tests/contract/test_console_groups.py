@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from barnabas import AdminClient, Consumer, Producer
-from barnabas.admin import ClientQuotaEntity
+from barnabas import AdminClient, Broker, Consumer, Producer, TopicPartition
+from barnabas.admin import ClientQuotaEntity, NewTopic
 from tests.contract.waiting import eventually
+from tests.support.core_broker import SocketClient, produce
 from tests.support.running_console import RunningConsole
+from tests.unit.broker.transactions.wire import transactional_batch
 
 pytest.importorskip("starlette")
 
@@ -108,7 +112,9 @@ def test_an_open_transaction_is_shown_and_aborted(
         producer.flush()
 
         def row() -> dict[str, object]:
-            return {found["id"]: found for found in console.get("/api/transactions")["transactions"]}[name]
+            listed = console.get("/api/transactions")["transactions"]
+            found: dict[str, object] = {one["id"]: one for one in listed}[name]
+            return found
 
         assert (row()["state"], row()["partitions"]) == ("ONGOING", [f"{topic}-1"])
         assert int(str(row()["started"])) > 0
@@ -138,3 +144,56 @@ def test_brokers_tell_their_settings_and_quotas_are_listed(console: RunningConso
     assert all(row["value"] is None for row in rows.values() if row["sensitive"])
     assert {"entity": {"user": "console"}, "quota": "producer_byte_rate", "value": 1000.0} in quotas
     admin.alter_client_quotas({ClientQuotaEntity.of(user="console"): {"producer_byte_rate": None}})
+
+
+def test_a_transaction_that_hangs_is_found_and_aborted() -> None:
+    with Broker(config={"transaction.partition.verification.enable": False}) as broker:
+        with AdminClient(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.create_topics([NewTopic("t", 2)])
+        with SocketClient(broker.bootstrap_servers) as client:
+            # Written after the end of its transaction, as older clients could do.
+            request = produce("t", transactional_batch([b"late"], 4711, 0, 0), 1)
+            request.transactional_id = "gone"
+            assert client.request(request, 11).responses[0].partition_responses[0].error_code == 0
+        with RunningConsole(broker.bootstrap_servers) as running:
+            console = running.log_in()
+            assert console.get("/api/transactions/hanging?minutes=60000000")["hanging"] == []
+            assert "minutes" in console.get("/api/transactions/hanging?minutes=-1", 400)["message"]
+            (row,) = console.get("/api/transactions/hanging?minutes=0")["hanging"]
+            assert (row["topic"], row["partition"], row["producerId"], row["startOffset"]) == ("t", 1, 4711, 0)
+
+            place = {"topic": "t", "partition": 1, "confirm": "t-1"}
+            path = "/api/transactions/abort-hanging"
+            assert "offset 9" in console.post(path, {**place, "startOffset": 9}, 400)["message"]
+            assert "confirm" in console.post(path, {**place, "startOffset": 0, "confirm": "t-0"}, 400)["message"]
+            console.post(path, {**place, "startOffset": 0})
+            assert console.get("/api/transactions/hanging?minutes=0")["hanging"] == []
+
+
+@pytest.mark.slow  # samples come every five seconds
+def test_a_group_shows_for_how_long_its_oldest_record_has_waited(
+    console: RunningConsole, bootstrap_servers: str, topic: str, group: str
+) -> None:
+    began = time.time() * 1000
+
+    def row() -> dict[str, Any]:
+        found: dict[str, Any] = console.events("lags", "lags")[group]
+        return found
+
+    eventually(lambda: group in console.events("lags", "lags"))
+    # Nobody looked when these came: they wait since then at least.
+    assert row()["delay"]["isAtLeast"]
+    with Consumer(group_id=group, bootstrap_servers=bootstrap_servers, enable_auto_commit=False) as consumer:
+        consumer.commit({TopicPartition(topic, 0): 10, TopicPartition(topic, 1): 10})
+    eventually(lambda: row()["lag"] == 0)
+    assert row()["delay"] == {"ms": 0, "isAtLeast": False}
+    with Producer(bootstrap_servers=bootstrap_servers) as producer:
+        producer.send(topic, b"new", partition=1)
+    eventually(lambda: row()["lag"] == 1)
+
+    delays = {found["partition"]: found["delay"] for found in console.get(path(group))["offsets"]}
+
+    assert delays[0] == {"ms": 0, "isAtLeast": False}
+    assert not delays[1]["isAtLeast"]
+    assert 0 <= delays[1]["ms"] <= time.time() * 1000 - began
+    assert console.get(path(group))["history"][-1][2] is not None

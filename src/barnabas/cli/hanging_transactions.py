@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.output import time_text
+from barnabas.client.admin.hanging_transactions import OpenTransaction, hanging, ids_of, open_transactions
 from barnabas.errors import IllegalArgumentError, UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
     from barnabas.client.admin.admin_client import AdminClient
     from barnabas.client.admin.transactions import ProducerState
     from barnabas.protocol.topic_partition import TopicPartition
-
-
-class OpenTransaction(NamedTuple):
-    """A producer that has a transaction open in a partition."""
-
-    partition: TopicPartition
-    producer: ProducerState
 
 
 def all_partitions(admin: AdminClient, named: Iterable[str]) -> list[TopicPartition]:
@@ -53,24 +47,12 @@ def all_partitions(admin: AdminClient, named: Iterable[str]) -> list[TopicPartit
 
 def find_hanging(admin: AdminClient, partitions: list[TopicPartition], oldest_ms: int) -> list[OpenTransaction]:
     """Return what is open there, was last written to before `oldest_ms`, and is in no transaction of an id."""
-    candidates = [
-        OpenTransaction(partition, producer)
-        for partition, producers in admin.describe_producers(partitions).items()
-        for producer in producers
-        if producer.current_transaction_start_offset >= 0 and producer.last_timestamp < oldest_ms
-    ]
+    candidates = open_transactions(admin.describe_producers(partitions), oldest_ms)
     if not candidates:
         return []
     listed = admin.list_transactions(producer_ids=sorted({one.producer.producer_id for one in candidates}))
-    ids = {listing.producer_id: listing.transactional_id for listing in listed.values()}
-    described = admin.describe_transactions(ids.values(), raise_errors=False)
-    hanging = []
-    for one in candidates:
-        transactional_id = ids.get(one.producer.producer_id, "")
-        known = described[transactional_id].topic_partitions if transactional_id in described else frozenset()
-        if one.partition not in known:
-            hanging.append(one)
-    return hanging
+    ids = ids_of(listed.values())
+    return hanging(candidates, ids, admin.describe_transactions(ids.values(), raise_errors=False))
 
 
 def producer_rows(found: Mapping[TopicPartition, list[ProducerState]]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.arguments import Subparsers, add_command, add_connection, not_negative
 from barnabas.cli.connection import admin_client
-from barnabas.cli.hanging_transactions import OpenTransaction, all_partitions, find_hanging, producer_rows
+from barnabas.cli.hanging_transactions import all_partitions, find_hanging, producer_rows
 from barnabas.cli.output import print_json, print_rows, print_table, printable, report_failures, time_text
 from barnabas.client.position_syntax import parse_duration
 from barnabas.clock import wall_clock_ms
@@ -16,6 +16,7 @@ from barnabas.errors import IllegalArgumentError
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from barnabas.client.admin.hanging_transactions import OpenTransaction
     from barnabas.client.admin.transactions import TransactionDescription
 
 _EXAMPLES = """\

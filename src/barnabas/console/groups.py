@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from barnabas.admin import OffsetSpec
 from barnabas.client.position_syntax import BEGINNING, END, TIME, Range, parse_position, resolve
+from barnabas.console.lag_clock import DelayRow, delay_row
 from barnabas.errors import GroupNotEmptyError, IllegalArgumentError
 from barnabas.protocol.topic_partition import TopicPartition
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from barnabas.aio import AdminClient
     from barnabas.console.answers import Body
     from barnabas.console.commands import Commands
-    from barnabas.console.sampler import Point, Sample
+    from barnabas.console.sampler import Point, Sample, Sampler
 
 
 class GroupRow(TypedDict):
@@ -47,18 +48,22 @@ class MemberRow(TypedDict):
 
 
 class OffsetRow(TypedDict):
-    """A partition that a group has committed, or that a member has; None where there is nothing."""
+    """A partition that a group has committed, or that a member has; None where there is nothing.
+
+    `delay` is how long the oldest record that was not read has waited, as far as the cluster was looked at.
+    """
 
     topic: str
     partition: int
     committed: int | None
     end: int | None
     lag: int | None
+    delay: DelayRow | None
     member: str | None
 
 
 class Group(TypedDict):
-    """A group; `lag` is the sum, `history` has time (epoch ms) and lag since the first request for it."""
+    """A group; `lag` is the sum, `history` has time (epoch ms), lag and delay (ms) since the cluster is looked at."""
 
     group: str
     type: str
@@ -68,7 +73,7 @@ class Group(TypedDict):
     members: list[MemberRow]
     offsets: list[OffsetRow]
     lag: int
-    history: list[tuple[int, int]]
+    history: list[tuple[int, int, int | None]]
     commands: dict[str, str]
 
 
@@ -90,9 +95,20 @@ class Moved(TypedDict):
     command: str
 
 
-def lags(sample: Sample, points: Iterable[Point]) -> dict[str, int]:
+class LagNow(TypedDict):
+    """A group's lag in records, and how long the oldest of them has waited."""
+
+    lag: int
+    delay: DelayRow | None
+
+
+def lags(sample: Sample, points: Iterable[Point]) -> dict[str, LagNow]:
     """Return the lag of each group that commits offsets."""
-    return {name: group.lag for name, group in sample.groups.items() if group.committed}
+    return {
+        name: {"lag": group.lag, "delay": delay_row(group.delay)}
+        for name, group in sample.groups.items()
+        if group.committed
+    }
 
 
 async def all_groups(admin: AdminClient, commands: Commands) -> Groups:
@@ -110,7 +126,7 @@ async def all_groups(admin: AdminClient, commands: Commands) -> Groups:
     return {"groups": rows, "missing": sorted(listed.errors), "command": commands.line("group", "list")}
 
 
-async def group(admin: AdminClient, name: str, points: Iterable[Point], commands: Commands) -> Group:
+async def group(admin: AdminClient, name: str, sampler: Sampler, now_ms: int, commands: Commands) -> Group:
     """Return one group. Raises `GroupIdNotFoundError`, `GroupAuthorizationError`, ..."""
     description = (await admin.describe_groups([name]))[name]
     committed = {p: found.offset for p, found in (await admin.list_consumer_group_offsets(name)).items()}
@@ -121,7 +137,18 @@ async def group(admin: AdminClient, name: str, points: Iterable[Point], commands
     for partition in partitions:
         at, end = committed.get(partition), ends.get(partition)
         lag = None if at is None or end is None else max(0, end - at)
-        rows.append({**_place(partition), "committed": at, "end": end, "lag": lag, "member": owners.get(partition)})
+        delay = None if at is None else sampler.lag_clock.delay(partition, at, now_ms)
+        rows.append(
+            {
+                **_place(partition),
+                "committed": at,
+                "end": end,
+                "lag": lag,
+                # The clock has not looked since: nothing waits where nothing is left.
+                "delay": {"ms": 0, "isAtLeast": False} if lag == 0 else delay_row(delay),
+                "member": owners.get(partition),
+            }
+        )
     return {
         "group": name,
         "type": description.type.name,
@@ -141,7 +168,7 @@ async def group(admin: AdminClient, name: str, points: Iterable[Point], commands
         ],
         "offsets": rows,
         "lag": sum(row["lag"] or 0 for row in rows),
-        "history": [(point.at_ms, point.lags[name]) for point in points if name in point.lags],
+        "history": [(p.at_ms, p.lags[name], p.delays.get(name)) for p in sampler.points if name in p.lags],
         "commands": {
             "describe": commands.line("group", "describe", name),
             "delete": commands.line("group", "delete", name),

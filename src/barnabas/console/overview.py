@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypedDict
 
 from barnabas.console.commands import Commands
+from barnabas.console.lag_clock import DelayRow, delay_row
 from barnabas.console.sampler import Disk, Point, Sample
 
 MOST_NAMED = 20
@@ -49,10 +50,11 @@ class DiskRow(TypedDict):
 
 
 class LagRow(TypedDict):
-    """A group that lags, and by how many records it lagged a minute ago."""
+    """A group that lags, how long its oldest record waits, and by how many records it lagged a minute ago."""
 
     group: str
     lag: int
+    delay: DelayRow | None
     before: int | None
 
 
@@ -180,7 +182,12 @@ def _lagging(sample: Sample, points: list[Point]) -> list[LagRow]:
     minute_ago = next((point for point in points if point.at_ms >= sample.at_ms - 60_000), None)
     worst = sorted(sample.groups.items(), key=lambda found: -found[1].lag)[:MOST_LAGGING]
     return [
-        {"group": name, "lag": group.lag, "before": minute_ago.lags.get(name) if minute_ago else None}
+        {
+            "group": name,
+            "lag": group.lag,
+            "delay": delay_row(group.delay),
+            "before": minute_ago.lags.get(name) if minute_ago else None,
+        }
         for name, group in worst
         if group.lag > 0
     ]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.admin import GroupListing, OffsetSpec
+from barnabas.console.lag_clock import Delay, LagClock
 from barnabas.errors import KafkaError
 from barnabas.protocol.topic_partition import TopicPartition
 
@@ -42,11 +43,12 @@ class Disk(NamedTuple):
 
 
 class GroupSample(NamedTuple):
-    """A group, and by partition how far it has committed; `lag` in records."""
+    """A group, and by partition how far it has committed; `lag` in records, `delay` of the oldest of them in time."""
 
     listing: GroupListing
     committed: Mapping[TopicPartition, int]
     lag: int
+    delay: Delay | None
 
 
 class Sample(NamedTuple):
@@ -66,11 +68,12 @@ class Sample(NamedTuple):
 
 
 class Point(NamedTuple):
-    """What is remembered of a sample: records a second into the cluster, and each group's lag."""
+    """What is remembered of a sample: records a second into the cluster, each group's lag, and its delay in ms."""
 
     at_ms: int
     rate: float
     lags: Mapping[str, int]
+    delays: Mapping[str, int]
 
 
 class Sampler:
@@ -92,6 +95,7 @@ class Sampler:
         self._views = views
         self.last: Sample | None = None
         self.points: deque[Point] = deque(maxlen=REMEMBERED)
+        self.lag_clock = LagClock()
         self._taken = 0
 
     async def run(self) -> None:
@@ -133,7 +137,7 @@ class Sampler:
         ends = await self._ends(led)
         at_ms = self._now_ms()
         self._taken += 1
-        groups = await self._groups(ends)
+        groups = await self._groups(ends, at_ms)
         took = self._monotonic() - began
         rates = rates_between(self.last, ends, at_ms)
         sample = Sample(at_ms, took, cluster, described, ends, rates, groups, disks)
@@ -151,7 +155,8 @@ class Sampler:
     def _remember(self, sample: Sample) -> None:
         self.last = sample
         lags = {name: group.lag for name, group in sample.groups.items()}
-        self.points.append(Point(sample.at_ms, sum(sample.rates.values()), lags))
+        delays = {name: group.delay.ms for name, group in sample.groups.items() if group.delay is not None}
+        self.points.append(Point(sample.at_ms, sum(sample.rates.values()), lags, delays))
         self._publish(sample)
         self._hub.publish("trouble", None)
 
@@ -159,16 +164,18 @@ class Sampler:
         for kind, view in self._views.items():
             self._hub.publish(kind, view(sample, self.points))
 
-    async def _groups(self, ends: Mapping[TopicPartition, int]) -> dict[str, GroupSample]:
+    async def _groups(self, ends: Mapping[TopicPartition, int], at_ms: int) -> dict[str, GroupSample]:
         listings = await self._admin.list_groups(raise_errors=False)
         asked = dict.fromkeys([name for name, group in listings.items() if has_offsets(group)][:MOST_GROUPS])
         offsets: Mapping[str, GroupOffsets] = {}
         if asked:
             offsets = await self._admin.list_offsets_of_groups(asked, raise_errors=False)
+        committed = {name: {p: known.offset for p, known in found.items()} for name, found in offsets.items()}
+        self.lag_clock.saw(at_ms, ends, {partition for found in committed.values() for partition in found})
         found = {}
         for name, listing in listings.items():
-            committed = {p: known.offset for p, known in offsets[name].items()} if name in offsets else {}
-            found[name] = GroupSample(listing, committed, lag_of(committed, ends))
+            own = committed.get(name, {})
+            found[name] = GroupSample(listing, own, lag_of(own, ends), self.lag_clock.longest(own, at_ms))
         return found
 
 

@@ -25,9 +25,9 @@ from barnabas import __version__
 from barnabas.admin import ConfigResource
 from barnabas.aio import AdminClient
 from barnabas.clock import wall_clock_ms
-from barnabas.console import access, cluster_parts, groups, overview, topic_changes, topics
+from barnabas.console import access, cluster_parts, groups, overview, topic_changes, topics, transactions
 from barnabas.console.anatomy_routes import AnatomyRoutes
-from barnabas.console.answers import Body, on_fault, on_kafka_error, parameter
+from barnabas.console.answers import Body, number_parameter, on_fault, on_kafka_error, parameter
 from barnabas.console.commands import Commands
 from barnabas.console.guard import LOGIN, Guard, Rules
 from barnabas.console.live import Hub
@@ -190,7 +190,8 @@ class Console:
 
     def _group_routes(self) -> list[BaseRoute]:
         def one(request: Request) -> Awaitable[Any]:
-            return groups.group(self.admin, parameter(request, "group"), self._sampler.points, self.commands)
+            name = parameter(request, "group")
+            return groups.group(self.admin, name, self._sampler, wall_clock_ms(), self.commands)
 
         def move(request: Request, body: Body) -> Awaitable[Any]:
             return groups.move_offsets(self.admin, body, wall_clock_ms(), self.commands)
@@ -202,16 +203,30 @@ class Console:
             self._post("/api/group/delete", lambda _, body: groups.delete(self.admin, body, self.commands)),
         ]
 
+    def _transaction_routes(self) -> list[BaseRoute]:
+        def hanging(request: Request) -> Awaitable[Any]:
+            minutes = number_parameter(request, "minutes", 15)
+            return transactions.hanging_transactions(self.admin, minutes, wall_clock_ms(), self.commands)
+
+        def end(request: Request, body: Body) -> Awaitable[Any]:
+            return transactions.end_transaction(self.admin, body, self.commands)
+
+        def abort(request: Request, body: Body) -> Awaitable[Any]:
+            return transactions.abort_hanging(self.admin, body, self.commands)
+
+        return [
+            self._get("/api/transactions", lambda _: transactions.transactions(self.admin, self.commands)),
+            self._get("/api/transactions/hanging", hanging),
+            self._post("/api/transactions/end", end),
+            self._post("/api/transactions/abort-hanging", abort),
+        ]
+
     def _cluster_routes(self) -> list[BaseRoute]:
         def of_broker(request: Request) -> Awaitable[Any]:
             return cluster_parts.broker_settings(self.admin, request.path_params["broker"], self.commands)
 
-        def end(request: Request, body: Body) -> Awaitable[Any]:
-            return cluster_parts.end_transaction(self.admin, body, self.commands)
-
         return [
-            self._get("/api/transactions", lambda _: cluster_parts.transactions(self.admin, self.commands)),
-            self._post("/api/transactions/end", end),
+            *self._transaction_routes(),
             self._get("/api/brokers/{broker:int}/settings", of_broker),
             self._get("/api/quotas", lambda _: cluster_parts.quotas(self.admin, self.commands)),
             self._get("/api/acls", lambda _: access.acls(self.admin, self.commands)),

@@ -44,6 +44,7 @@ def _groups(sample: Sample) -> list[Row]:
             "state": None if found.listing.state is None else found.listing.state.name,
             "type": None if found.listing.type is None else found.listing.type.name,
             "lag": found.lag if found.committed else None,
+            "lagSeconds": None if found.delay is None else round(found.delay.ms / 1000, 1),
         }
         for name, found in sample.groups.items()
     ]
@@ -69,7 +70,7 @@ def _brokers(sample: Sample) -> list[Row]:
 
 TABLES: Mapping[str, Table] = {
     "topics": Table(_topics, ("topic", "partitions", "perSecond", "endOffsets", "underReplicated"), "perSecond"),
-    "groups": Table(_groups, ("group", "state", "type", "lag"), "lag"),
+    "groups": Table(_groups, ("group", "state", "type", "lag", "lagSeconds"), "lag"),
     "brokers": Table(
         _brokers, ("broker", "address", "controller", "leads", "replicas", "outOfSync", "logBytes"), "leads"
     ),

@@ -7,6 +7,7 @@ from typing import Any
 from barnabas.admin import ClusterDescription, GroupListing, GroupState, GroupType, Node, TopicDescription
 from barnabas.admin import TopicPartitionInfo as Info
 from barnabas.console.commands import Commands
+from barnabas.console.lag_clock import Delay
 from barnabas.console.overview import overview
 from barnabas.console.sampler import Disk, GroupSample, Point, Sample, lag_of, rates_between
 from barnabas.protocol.topic_partition import TopicPartition
@@ -56,12 +57,20 @@ def test_no_controller_failed_directories_and_little_space_are_problems() -> Non
 
 def test_groups_that_lag_come_worst_first_with_their_lag_a_minute_ago() -> None:
     listing = GroupListing("g", "consumer", GroupState.STABLE, GroupType.CLASSIC)
-    groups = {name: GroupSample(listing, {}, lag) for name, lag in [("a", 5), ("b", 50), ("c", 0)]}
-    points = [Point(30_000, 1.0, {"b": 7}), Point(40_001, 2.0, {"b": 70}), Point(100_000, 3.0, {"b": 50})]
+    waits = {"b": Delay(90_000, is_at_least=True)}
+    groups = {name: GroupSample(listing, {}, lag, waits.get(name)) for name, lag in [("a", 5), ("b", 50), ("c", 0)]}
+    points = [
+        Point(30_000, 1.0, {"b": 7}, {}),
+        Point(40_001, 2.0, {"b": 70}, {}),
+        Point(100_000, 3.0, {"b": 50}, {}),
+    ]
 
     seen = overview(sample(groups=groups), points, COMMANDS)
 
-    assert seen["lagging"] == [{"group": "b", "lag": 50, "before": 70}, {"group": "a", "lag": 5, "before": None}]
+    assert seen["lagging"] == [
+        {"group": "b", "lag": 50, "delay": {"ms": 90_000, "isAtLeast": True}, "before": 70},
+        {"group": "a", "lag": 5, "delay": None, "before": None},
+    ]
     assert seen["history"] == [(40_001, 2.0), (100_000, 3.0)]
 
 

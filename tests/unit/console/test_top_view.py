@@ -6,6 +6,7 @@ import pytest
 
 from barnabas.admin import GroupListing, GroupState, GroupType, TopicDescription
 from barnabas.admin import TopicPartitionInfo as Info
+from barnabas.console.lag_clock import Delay
 from barnabas.console.sampler import Disk, GroupSample
 from barnabas.console.top_view import TABLES, health, table_rows
 from barnabas.protocol.topic_partition import TopicPartition
@@ -18,23 +19,26 @@ GROUPS: list[tuple[str, dict[TopicPartition, int], int]] = [
     ("new", {}, 0),
     ("done", {AT: 7}, 0),
 ]
+WAITS = {"behind": Delay(1500, is_at_least=False)}
 WELL = Info(0, ONE, [ONE, TWO], [ONE, TWO], 1)
 SEEN = sample(
     WELL,
     topics={name: TopicDescription(name, None, name.startswith("__"), [WELL]) for name in ("quiet", "busy", "__own")},
     rates={"busy": 12.34},
     ends={AT: 7, TopicPartition("quiet", 0): 9},
-    groups={name: GroupSample(LISTING._replace(group_id=name), done, lag) for name, done, lag in GROUPS},
+    groups={
+        name: GroupSample(LISTING._replace(group_id=name), done, lag, WAITS.get(name)) for name, done, lag in GROUPS
+    },
     disks=(Disk(1, "/a", 5, -1, -1, None), Disk(1, "/b", 6, -1, -1, None)),
 )
 
 
 def test_the_busiest_come_first_and_what_has_no_number_last() -> None:
     assert [row["topic"] for row in table_rows("topics", SEEN)] == ["busy", "quiet"]
-    assert [(row["group"], row["lag"]) for row in table_rows("groups", SEEN)] == [
-        ("behind", 6),
-        ("done", 0),
-        ("new", None),
+    assert [(row["group"], row["lag"], row["lagSeconds"]) for row in table_rows("groups", SEEN)] == [
+        ("behind", 6, 1.5),
+        ("done", 0, None),
+        ("new", None, None),
     ]
     assert [(row["broker"], row["leads"], row["logBytes"]) for row in table_rows("brokers", SEEN)] == [
         (1, 3, 11),

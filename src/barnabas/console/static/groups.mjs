@@ -1,16 +1,16 @@
 // Groups: the list with lag, one group with members, assignment and lag over time, offsets moved with a preview.
-import { html, t, useState, useDocument, useEvents, post, enc, count, time, visible, Loading, Empty, Problem, Command, Chart, ActionDialog } from "./kit.mjs";
+import { html, t, useState, useDocument, useEvents, post, enc, age, count, time, visible, Loading, Empty, Problem, Command, Chart, ActionDialog } from "./kit.mjs";
 
 export function Groups() {
   const { data, error } = useDocument("api/groups");
   const { lags } = useEvents("lags");
   const [text, setText] = useState("");
-  const rows = (data?.groups ?? []).filter((row) => row.group.toLowerCase().includes(text.toLowerCase())).sort((a, b) => (lags?.[b.group] ?? 0) - (lags?.[a.group] ?? 0));
+  const rows = (data?.groups ?? []).filter((row) => row.group.toLowerCase().includes(text.toLowerCase())).sort((a, b) => (lags?.[b.group]?.lag ?? 0) - (lags?.[a.group]?.lag ?? 0));
   return html`<h1>${t("groups.title")}</h1><${Problem} error=${error} />${!data && !error && html`<${Loading} />`}
     ${data && html`<div class="row"><input data-search type="search" aria-label=${t("groups.search")} placeholder=${t("groups.search")} value=${text} onInput=${(e) => setText(e.target.value)} /></div>
       ${data.missing.length > 0 && html`<p class="warn">${t("groups.missing", { brokers: data.missing.join(", ") })}</p>`}
-      ${rows.length ? html`<div class="wide"><table><thead><tr><th scope="col">${t("groups.group")}</th><th scope="col">${t("groups.state")}</th><th scope="col">${t("groups.type")}</th><th scope="col" class="num">${t("groups.lag")}</th></tr></thead>
-        <tbody>${rows.map((row) => html`<tr key=${row.group}><td><a data-row href="#/group/${enc(row.group)}">${visible(row.group)}</a></td><td>${row.state ?? "–"}</td><td>${row.type ?? "–"} ${visible(row.protocol)}</td><td class="num">${count(lags?.[row.group])}</td></tr>`)}</tbody></table></div>`
+      ${rows.length ? html`<div class="wide"><table><thead><tr><th scope="col">${t("groups.group")}</th><th scope="col">${t("groups.state")}</th><th scope="col">${t("groups.type")}</th><th scope="col" class="num">${t("groups.lag")}</th><th scope="col" class="num">${t("groups.delay")}</th></tr></thead>
+        <tbody>${rows.map((row) => html`<tr key=${row.group}><td><a data-row href="#/group/${enc(row.group)}">${visible(row.group)}</a></td><td>${row.state ?? "–"}</td><td>${row.type ?? "–"} ${visible(row.protocol)}</td><td class="num">${count(lags?.[row.group]?.lag)}</td><td class="num">${age(lags?.[row.group]?.delay)}</td></tr>`)}</tbody></table></div>`
     : html`<${Empty}>${data.groups.length ? t("groups.noMatch") : t("groups.none")}<//>`}<${Command} line=${data.command} />`}`;
 }
 
@@ -48,11 +48,11 @@ export function Group({ name, session }) {
     ${data && html`<div class="tiles"><div class="tile"><b>${data.state}</b>${t("groups.state")}</div><div class="tile"><b>${count(data.members.length)}</b>${t("groups.members")}</div><div class="tile"><b>${count(data.lag)}</b>${t("groups.lag")}</div><div class="tile"><b>${data.coordinator}</b>${t("groups.coordinator")}</div></div>
       <p class="dim">${data.type} · ${visible(data.protocol)}</p>
       <div class="row"><button onClick=${reload}>${t("action.reload")}</button>${!session.readOnly && html`<button onClick=${() => setDialog("move")}>${t("groups.move")}</button><button class="danger" onClick=${() => setDialog("delete")}>${t("groups.delete")}</button>`}</div>
-      ${data.history.length > 1 && html`<${Chart} label=${t("groups.lagOverTime")} times=${data.history.map((p) => p[0])} series=${[{ label: t("groups.lag"), values: data.history.map((p) => p[1]) }]} />`}
+      ${data.history.length > 1 && html`<${Chart} label=${t("groups.lagOverTime")} times=${data.history.map((p) => p[0])} series=${[{ label: t("groups.lag"), values: data.history.map((p) => p[1]) }]} /><${Chart} label=${t("groups.delayOverTime")} times=${data.history.map((p) => p[0])} series=${[{ label: t("groups.delaySeconds"), values: data.history.map((p) => p[2] === null ? null : p[2] / 1000) }]} />`}
       ${data.members.length ? html`<div class="wide"><table><caption>${t("groups.members")}</caption><thead><tr><th scope="col">${t("groups.member")}</th><th scope="col">${t("groups.client")}</th><th scope="col">${t("groups.host")}</th><th scope="col" class="num">${t("topic.partitions")}</th></tr></thead>
         <tbody>${data.members.map((m) => html`<tr key=${m.member}><td class="mono">${visible(m.instance ?? m.member)}</td><td>${visible(m.client)}</td><td class="mono">${visible(m.host)}</td><td class="num">${m.partitions.length}</td></tr>`)}</tbody></table></div>` : html`<${Empty}>${t("groups.noMembers")}<//>`}<${Matrix} data=${data} />
-      ${data.offsets.length > 0 && html`<div class="wide"><table><caption>${t("groups.offsets")}</caption><thead><tr><th scope="col">${t("topics.name")}</th><th scope="col" class="num">${t("topic.partition")}</th><th scope="col" class="num">${t("groups.committed")}</th><th scope="col" class="num">${t("topic.end")}</th><th scope="col" class="num">${t("groups.lag")}</th></tr></thead>
-        <tbody>${data.offsets.map((row) => html`<tr key=${row.topic + row.partition}><td><a href="#/topic/${enc(row.topic)}">${visible(row.topic)}</a></td><td class="num">${row.partition}</td><td class="num">${count(row.committed)}</td><td class="num">${count(row.end)}</td><td class="num">${count(row.lag)}</td></tr>`)}</tbody></table></div>`}
+      ${data.offsets.length > 0 && html`<div class="wide"><table><caption>${t("groups.offsets")}</caption><thead><tr><th scope="col">${t("topics.name")}</th><th scope="col" class="num">${t("topic.partition")}</th><th scope="col" class="num">${t("groups.committed")}</th><th scope="col" class="num">${t("topic.end")}</th><th scope="col" class="num">${t("groups.lag")}</th><th scope="col" class="num">${t("groups.delay")}</th></tr></thead>
+        <tbody>${data.offsets.map((row) => html`<tr key=${row.topic + row.partition}><td><a href="#/topic/${enc(row.topic)}">${visible(row.topic)}</a></td><td class="num">${row.partition}</td><td class="num">${count(row.committed)}</td><td class="num">${count(row.end)}</td><td class="num">${count(row.lag)}</td><td class="num">${age(row.delay)}</td></tr>`)}</tbody></table></div>`}
       <${Command} line=${data.commands.describe} />${dialog === "move" && html`<${Move} data=${data} onClose=${close} onDone=${() => { close(); reload(); }} />`}${dialog === "delete" && html`<${Delete} data=${data} onClose=${close} />`}`}`;
 }
 
@@ -60,6 +60,29 @@ function EndTransaction({ row, onClose, onDone }) {
   const [typed, setTyped] = useState("");
   return html`<${ActionDialog} title=${t("txn.end")} label=${t("txn.end")} danger ready=${typed === row.id} action=${() => post("api/transactions/end", { id: row.id, confirm: typed })} onClose=${onClose} onDone=${onDone}>
     <p>${t("txn.end.lost", { id: visible(row.id) })}</p><label class="field">${t("topic.confirm", { topic: visible(row.id) })}<input autocomplete="off" value=${typed} onInput=${(e) => setTyped(e.target.value)} /></label><//>`;
+}
+
+function AbortHanging({ row, onClose, onDone }) {
+  const [typed, setTyped] = useState("");
+  const label = `${row.topic}-${row.partition}`;
+  const action = () => post("api/transactions/abort-hanging", { topic: row.topic, partition: row.partition, startOffset: row.startOffset, confirm: typed });
+  return html`<${ActionDialog} title=${t("txn.abortHanging")} label=${t("txn.end")} danger ready=${typed === label} action=${action} onClose=${onClose} onDone=${onDone}>
+    <p>${t("txn.abortHanging.lost", { offset: row.startOffset })}</p><label class="field">${t("topic.confirm", { topic: visible(label) })}<input autocomplete="off" value=${typed} onInput=${(e) => setTyped(e.target.value)} /></label><//>`;
+}
+
+// Looked for only when asked: it takes a question for each partition of the cluster.
+function Hanging({ session }) {
+  const [path, setPath] = useState(null);
+  const [minutes, setMinutes] = useState("15");
+  const [ended, setEnded] = useState(null);
+  const { data, error, reload } = useDocument(path);
+  const look = (event) => { event.preventDefault(); const wanted = `api/transactions/hanging?minutes=${enc(minutes)}`; if (wanted === path) reload(); else setPath(wanted); };
+  return html`<h2>${t("txn.hanging")}</h2><p class="dim">${t("txn.hanging.what")}</p><form class="row" onSubmit=${look}><label>${t("txn.hanging.minutes")} <input class="short" inputmode="numeric" value=${minutes} onInput=${(e) => setMinutes(e.target.value)} /></label><button>${t("txn.hanging.look")}</button></form>
+    <${Problem} error=${error} />${path && !data && !error && html`<${Loading} />`}
+    ${data && (data.hanging.length ? html`<div class="wide"><table><thead><tr><th scope="col">${t("topics.name")}</th><th scope="col" class="num">${t("topic.partition")}</th><th scope="col" class="num">${t("txn.producer")}</th><th scope="col" class="num">${t("txn.startOffset")}</th><th scope="col">${t("txn.written")}</th><th><span class="visually-hidden">${t("txn.end")}</span></th></tr></thead>
+      <tbody>${data.hanging.map((row) => html`<tr key=${`${row.topic}-${row.partition}-${row.producerId}`}><td data-row tabindex="-1">${visible(row.topic)}</td><td class="num">${row.partition}</td><td class="num">${row.producerId}/${row.epoch}</td><td class="num">${count(row.startOffset)}</td><td>${time(row.written)}</td>
+        <td>${!session.readOnly && html`<button class="danger" aria-label=${`${t("txn.end")} ${row.topic}-${row.partition}`} onClick=${() => setEnded(row)}>${t("txn.end")}</button>`}</td></tr>`)}</tbody></table></div>` : html`<${Empty}>${t("txn.hanging.none")}<//>`)}
+    <${Command} line=${data?.command} />${ended && html`<${AbortHanging} row=${ended} onClose=${() => setEnded(null)} onDone=${() => { setEnded(null); reload(); }} />`}`;
 }
 
 export function Transactions({ session }) {
@@ -70,5 +93,5 @@ export function Transactions({ session }) {
       ${data.transactions.length ? html`<div class="wide"><table><thead><tr><th scope="col">${t("txn.id")}</th><th scope="col">${t("groups.state")}</th><th scope="col">${t("txn.open")}</th><th scope="col" class="num">${t("txn.producer")}</th><th scope="col">${t("topic.partitions")}</th><th><span class="visually-hidden">${t("txn.end")}</span></th></tr></thead>
         <tbody>${data.transactions.map((row) => html`<tr key=${row.id}><td data-row tabindex="-1">${visible(row.id)}</td><td>${row.state}</td><td>${time(row.started)}</td><td class="num">${row.producerId}${row.epoch === null ? "" : `/${row.epoch}`}</td><td class="mono">${row.partitions.map(visible).join(" ")}</td>
           <td>${!session.readOnly && row.started >= 0 && html`<button class="danger" aria-label=${`${t("txn.end")} ${row.id}`} onClick=${() => setEnded(row)}>${t("txn.end")}</button>`}</td></tr>`)}</tbody></table></div>` : html`<${Empty}>${t("txn.none")}<//>`}
-      <p class="dim">${t("txn.hanging")} <code>${visible(data.hanging)}</code></p><${Command} line=${data.command} />${ended && html`<${EndTransaction} row=${ended} onClose=${() => setEnded(null)} onDone=${() => { setEnded(null); reload(); }} />`}`}`;
+      <${Command} line=${data.command} /><${Hanging} session=${session} />${ended && html`<${EndTransaction} row=${ended} onClose=${() => setEnded(null)} onDone=${() => { setEnded(null); reload(); }} />`}`}`;
 }

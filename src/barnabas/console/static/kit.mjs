@@ -55,6 +55,15 @@ export function time(ms) {
   return new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" }).format(moment);
 }
 
+// How long something has waited: `delay` has ms, and whether that is only the least it may be.
+export function age(delay) {
+  if (!delay) return "–";
+  const seconds = delay.ms / 1000;
+  const [n, unit] = seconds < 60 ? [seconds, "second"] : seconds < 5400 ? [seconds / 60, "minute"] : seconds < 172800 ? [seconds / 3600, "hour"] : [seconds / 86400, "day"];
+  const text = new Intl.NumberFormat(language, { style: "unit", unit, unitDisplay: "short", maximumFractionDigits: n < 10 && seconds ? 1 : 0 }).format(n);
+  return delay.isAtLeast ? t("unit.atLeast", { n: text }) : text;
+}
+
 // --- requests
 
 export class Failure extends Error {

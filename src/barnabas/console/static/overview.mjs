@@ -1,5 +1,5 @@
 // The first page: is all well, and if not, what is wrong and what to do.
-import { html, t, useEvents, enc, count, size, rate, visible, Loading, Empty, Command, Chart, Copy } from "./kit.mjs";
+import { html, t, useEvents, enc, age, count, size, rate, visible, Loading, Empty, Command, Chart, Copy } from "./kit.mjs";
 
 const Health = ({ state }) => state.problems.length
   ? html`<p class="bad" role="status" data-health="bad"><b>${t("health.bad", { n: state.problems.length })}</b></p>`
@@ -22,8 +22,8 @@ export const Disks = ({ rows }) => html`<div class="wide"><table><caption>${t("d
 function Lagging({ rows }) {
   if (!rows.length) return html`<${Empty}>${t("lag.none")}<//>`;
   const trend = (row) => row.before === null || row.before === row.lag ? "→" : row.before < row.lag ? "↗" : "↘";
-  return html`<table><caption>${t("lag.title")}</caption><thead><tr><th scope="col">${t("groups.group")}</th><th scope="col" class="num">${t("groups.lag")}</th><th scope="col">${t("groups.trend")}</th></tr></thead>
-    <tbody>${rows.map((row) => html`<tr key=${row.group}><td><a data-row href="#/group/${enc(row.group)}">${visible(row.group)}</a></td><td class="num">${count(row.lag)}</td><td>${trend(row)}</td></tr>`)}</tbody></table>`;
+  return html`<table><caption>${t("lag.title")}</caption><thead><tr><th scope="col">${t("groups.group")}</th><th scope="col" class="num">${t("groups.lag")}</th><th scope="col" class="num">${t("groups.delay")}</th><th scope="col">${t("groups.trend")}</th></tr></thead>
+    <tbody>${rows.map((row) => html`<tr key=${row.group}><td><a data-row href="#/group/${enc(row.group)}">${visible(row.group)}</a></td><td class="num">${count(row.lag)}</td><td class="num">${age(row.delay)}</td><td>${trend(row)}</td></tr>`)}</tbody></table>`;
 }
 
 export function Overview() {
