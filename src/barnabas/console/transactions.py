@@ -101,7 +101,7 @@ async def end_transaction(admin: AdminClient, body: Body, commands: Commands) ->
 
 
 async def hanging_transactions(admin: AdminClient, minutes: int, now_ms: int, commands: Commands) -> Hanging:
-    """Look in all partitions for what nobody has written to for `minutes`, and no coordinator knows of."""
+    """Look in all partitions for what was not written to for `minutes`, and no coordinator knows of."""
     if minutes < 0:
         raise IllegalArgumentError(f"minutes must not be negative, as {minutes} is")
     topics = await admin.describe_topics(await admin.list_topics(include_internal=True), raise_errors=False)

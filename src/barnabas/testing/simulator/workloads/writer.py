@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from barnabas.testing.simulator.world import World
 
 _NUMBER = "number"
+#: Records until the oldest key is written for the last time: its last word may lie where compaction comes.
+_RECORDS_TO_A_KEY = 15
 _PATIENCE = 120.0
 #: No batch expires: what a producer gives up may be stored later, and then a second time (KIP-360).
 _FOR_EVER_MS = 3_600_000
@@ -173,7 +175,8 @@ class Writer(Actor):
 
     def _send(self, producer: Producer[Any, Any]) -> None:
         random, world = self.random, self.world
-        key = b"k%d" % random.randrange(self._load.keys) if self._load.keys else None
+        retired = len(self._writings.by_number) // _RECORDS_TO_A_KEY
+        key = b"k%d" % (retired + random.randrange(self._load.keys)) if self._load.keys else None
         value = (
             None
             if self._load.keys and random.random() < 0.15
