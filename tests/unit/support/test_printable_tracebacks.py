@@ -71,6 +71,8 @@ def test_a_run_goes_on_after_a_failure_at_no_line(tmp_path: Path, style: str) ->
 
 
 def test_the_first_line_of_the_function_stands_in_and_all_else_is_kept() -> None:
+    if sys.gettrace() is not None:
+        pytest.skip("a tracer, such as that which counts covered lines, ends the process at a line without a number")
     try:
         _without_lines()
     except RuntimeError as caught:
