@@ -54,11 +54,17 @@ class SchemaRegistry:
         if path[:2] == ["schemas", "guids"]:
             found = [schema for schema in self.schemas if _guid(schema) == path[2]]
             return (200, {"guid": path[2], **found[0]}) if found else (404, _error(40403, "Schema not found"))
+        if path[0] == "config":
+            return (200, {"compatibilityLevel": "BACKWARD"}) if len(path) == 1 else (404, _error(40408, "no own level"))
         if path[0] != "subjects":
             return 404, _error(404, "Not found")
+        if len(path) == 1:
+            return 200, sorted(self.subjects)
         versions = self.subjects.get(path[1], [])
         if method == "POST":
             return self._post(path, versions, body)
+        if path[-1] == "versions" and versions:
+            return 200, list(range(1, len(versions) + 1))
         if path[-1] == "latest" and versions:
             return 200, self._registered(path[1], len(versions))
         if path[-1].isdigit() and int(path[-1]) <= len(versions):

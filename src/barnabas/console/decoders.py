@@ -5,9 +5,13 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypedDict, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
+from barnabas.console import protobuf_values
 from barnabas.errors import IllegalArgumentError
+
+if TYPE_CHECKING:
+    from barnabas.console.registry import Schema
 
 FORMS = ("auto", "text", "json", "avro", "protobuf", "msgpack", "hex")
 _REGISTRY_MAGIC = 0
@@ -39,17 +43,17 @@ class Decoded(NamedTuple):
 class Decoders:
     """Reads keys and values in one of FORMS; `auto` goes by what the bytes look like.
 
-    `schema_of` gives a schema of a registry by its id (its type, its text); None where there is no registry.
+    `schema_of` gives a schema of a registry by its id; None where there is no registry.
     """
 
-    def __init__(self, schema_of: Callable[[int], tuple[str, str]] | None = None) -> None:
+    def __init__(self, schema_of: Callable[[int], Schema] | None = None) -> None:
         self._schema_of = schema_of
-        self._of_schema: dict[int, Callable[[bytes], Any]] = {}
+        self._of_schema: dict[int, tuple[str, Callable[[bytes], Any]]] = {}
         self._readers: Mapping[str, Callable[[bytes], Any]] = {
             "text": lambda data: data.decode("utf-8"),
             "json": lambda data: json.loads(data.decode("utf-8")),
-            "avro": self._of_registry,
-            "protobuf": _protobuf_fields,
+            "avro": lambda data: self._of_registry(data).document,
+            "protobuf": self._protobuf,
             "msgpack": _msgpack,
             "hex": bytes.hex,
         }
@@ -93,7 +97,7 @@ class Decoders:
     def _detected(self, data: bytes) -> Decoded:
         if self._schema_of is not None and len(data) > _REGISTRY_PREFIX and data[0] == _REGISTRY_MAGIC:
             try:
-                return Decoded("avro", self._of_registry(data))
+                return self._of_registry(data)
             except Exception:  # noqa: BLE001, S110 - a zero byte may begin anything else, too
                 pass
         try:
@@ -109,29 +113,38 @@ class Decoders:
                 pass
         return Decoded("text", text)
 
-    def _of_registry(self, data: bytes) -> Any:
+    def _protobuf(self, data: bytes) -> Any:
+        if self._schema_of is not None and data[:1] == bytes([_REGISTRY_MAGIC]):
+            # No field of a message has the number zero, so this is no message by itself.
+            return self._of_registry(data).document
+        return protobuf_values.fields_by_number(data)
+
+    def _of_registry(self, data: bytes) -> Decoded:
         if self._schema_of is None:
             raise IllegalArgumentError("Avro needs a schema: start the console with --schema-registry")
         if len(data) <= _REGISTRY_PREFIX or data[0] != _REGISTRY_MAGIC:
             raise IllegalArgumentError("these bytes do not begin with the id of a registry's schema")
         number = int.from_bytes(data[1:_REGISTRY_PREFIX])
-        reader = self._of_schema.get(number)
-        if reader is None:
-            reader = _reader_of(*self._schema_of(number))
+        if number not in self._of_schema:
+            schema = self._schema_of(number)
             if len(self._of_schema) >= _SCHEMAS_KEPT:
                 self._of_schema.clear()
-            self._of_schema[number] = reader
-        return reader(data[_REGISTRY_PREFIX:])
+            self._of_schema[number] = schema.kind.lower(), _reader_of(schema)
+        form, read = self._of_schema[number]
+        # Documents of JSON Schema are shown as Avro's, from what was read: bytes stand before their text.
+        return Decoded("avro" if form == "json" else form, read(data[_REGISTRY_PREFIX:]))
 
 
-def _reader_of(kind: str, schema: str) -> Callable[[bytes], Any]:
-    if kind == "AVRO":
+def _reader_of(schema: Schema) -> Callable[[bytes], Any]:
+    if schema.kind == "AVRO":
         from barnabas.serializers import AvroDeserializer
 
-        return AvroDeserializer(schema)
-    if kind == "JSON":
+        return AvroDeserializer(schema.text)
+    if schema.kind == "JSON":
         return json.loads
-    raise IllegalArgumentError(f"schemas of type {kind} are not read here; choose protobuf to see the fields by number")
+    if schema.kind == "PROTOBUF":
+        return protobuf_values.reader_of(schema.files)
+    raise IllegalArgumentError(f"schemas of type {schema.kind} are not read here")
 
 
 def _packed_or_hex(data: bytes) -> Decoded:
@@ -149,30 +162,6 @@ def _msgpack(data: bytes) -> Any:
     return MsgpackDeserializer()(data)
 
 
-def _protobuf_fields(data: bytes) -> Any:
-    """Return a message's fields by number, as the bytes tell them without a schema."""
-    try:
-        from google.protobuf.empty_pb2 import Empty
-        from google.protobuf.message import DecodeError
-        from google.protobuf.unknown_fields import UnknownFieldSet
-    except ImportError:
-        raise ImportError("Protobuf needs the package protobuf: pip install 'barnabas[protobuf]'") from None
-    message = Empty()
-    try:
-        message.ParseFromString(data)
-    except DecodeError as problem:
-        raise IllegalArgumentError(f"this is no Protobuf message: {problem}") from None
-    fields: dict[str, list[Any]] = {}
-    for field in cast("Any", UnknownFieldSet(message)):
-        value = field.data
-        if isinstance(value, bytes):
-            value = value.decode("utf-8", "backslashreplace")
-        elif not isinstance(value, int | float):
-            value = "a group"
-        fields.setdefault(str(field.field_number), []).append(value)
-    return fields
-
-
 def as_json(document: Any) -> str:
     """Return any document as JSON; bytes as base64, what JSON does not know as text."""
 
@@ -183,23 +172,3 @@ def as_json(document: Any) -> str:
         return json.dumps(document, ensure_ascii=False, default=other)
     except (TypeError, ValueError):
         return repr(document)
-
-
-def registry_schemas(url: str) -> Callable[[int], tuple[str, str]]:
-    """Return what fetches schemas of a registry by id. Raises `IllegalArgumentError` where its client is missing."""
-    try:
-        from confluent_kafka.schema_registry import SchemaRegistryClient, SchemaRegistryError
-    except ImportError:
-        raise IllegalArgumentError(
-            "--schema-registry needs its client: pip install 'barnabas[schema-registry]'"
-        ) from None
-    client = SchemaRegistryClient({"url": url, "timeout": 5})
-
-    def schema_of(number: int) -> tuple[str, str]:
-        try:
-            schema = client.get_schema(number)
-        except (SchemaRegistryError, OSError) as problem:
-            raise IllegalArgumentError(f"the registry has no schema {number}: {problem}") from None
-        return str(schema.schema_type), str(schema.schema_str)
-
-    return schema_of

@@ -13,7 +13,7 @@ MOST_REMEMBERED = 120
 
 
 class Delay(NamedTuple):
-    """How long ago the oldest record that was not read was written; at least that where the partition was not looked at then."""
+    """How long ago the oldest unread record was written; `is_at_least` where the cluster was not looked at then."""
 
     ms: int
     is_at_least: bool

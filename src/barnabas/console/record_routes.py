@@ -13,7 +13,7 @@ from barnabas.aio import Producer
 from barnabas.clock import wall_clock_ms
 from barnabas.console import export, records
 from barnabas.console.answers import Body, number_parameter, parameter
-from barnabas.console.decoders import Decoders, registry_schemas
+from barnabas.console.decoders import Decoders
 from barnabas.errors import ConfigError, IllegalArgumentError
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from barnabas.aio import AdminClient
     from barnabas.console.commands import Commands
+    from barnabas.console.registry import Registry
     from barnabas.console.settings import ConsoleSettings
 
 _LONGEST_SCAN = 600
@@ -30,9 +31,10 @@ _LONGEST_SCAN = 600
 class RecordRoutes:
     """Reading and producing, for one cluster; `close` ends what runs."""
 
-    def __init__(self, settings: ConsoleSettings, admin: Callable[[], AdminClient], commands: Commands) -> None:
-        registry = settings.schema_registry
-        self._decoders = Decoders(None if registry is None else registry_schemas(registry))
+    def __init__(
+        self, settings: ConsoleSettings, registry: Registry | None, admin: Callable[[], AdminClient], commands: Commands
+    ) -> None:
+        self._decoders = Decoders(None if registry is None else registry.schema)
         self._settings = settings
         self._admin = admin
         self._commands = commands

@@ -25,13 +25,14 @@ from barnabas import __version__
 from barnabas.admin import ConfigResource
 from barnabas.aio import AdminClient
 from barnabas.clock import wall_clock_ms
-from barnabas.console import access, cluster_parts, groups, overview, topic_changes, topics, transactions
+from barnabas.console import access, cluster_parts, groups, overview, schemas, topic_changes, topics, transactions
 from barnabas.console.anatomy_routes import AnatomyRoutes
 from barnabas.console.answers import Body, number_parameter, on_fault, on_kafka_error, parameter
 from barnabas.console.commands import Commands
 from barnabas.console.guard import LOGIN, Guard, Rules
 from barnabas.console.live import Hub
 from barnabas.console.record_routes import RecordRoutes
+from barnabas.console.registry import Registry
 from barnabas.console.sampler import Sampler
 from barnabas.console.sessions import Sessions
 from barnabas.console.settings import ConsoleSettings, check_exposure, host_names
@@ -58,7 +59,10 @@ class Console:
         self.commands = Commands(settings.connection)
         self._server: _Server | None = None
         self._admin: AdminClient | None = None
-        self._records = RecordRoutes(settings, lambda: self.admin, self.commands) if settings.has_cluster else None
+        self._registry = None if settings.schema_registry is None else Registry(settings.schema_registry)
+        self._records = None
+        if settings.has_cluster:
+            self._records = RecordRoutes(settings, self._registry, lambda: self.admin, self.commands)
         self._anatomy = AnatomyRoutes(settings.recordings)
 
     @property
@@ -167,7 +171,22 @@ class Console:
     def _routes_of_cluster(self) -> list[BaseRoute]:
         if self._records is None:
             return []
-        return [*self._topic_routes(), *self._records.routes(), *self._group_routes(), *self._cluster_routes()]
+        return [
+            *self._topic_routes(),
+            *self._records.routes(),
+            *self._group_routes(),
+            *self._cluster_routes(),
+            *self._schema_routes(),
+        ]
+
+    def _schema_routes(self) -> list[BaseRoute]:
+        registry = self._registry
+        if registry is None:
+            return []
+        return [
+            self._get("/api/schemas", lambda _: schemas.subjects(registry)),
+            self._get("/api/schema", lambda r: schemas.subject(registry, parameter(r, "subject"))),
+        ]
 
     def _topic_routes(self) -> list[BaseRoute]:
         one = "/api/topics/{topic}"
@@ -287,6 +306,7 @@ class Console:
                 "connection": self.commands.line().split()[1:],
                 "hasCluster": self._settings.has_cluster,
                 "hasAnatomy": bool(self._settings.recordings),
+                "hasSchemas": self._registry is not None,
             }
         )
 

@@ -10,17 +10,34 @@ from hypothesis import strategies as st
 
 from barnabas.console.decoders import FORMS, Decoders
 from barnabas.console.export import csv_lines
+from barnabas.console.registry import Schema
 from barnabas.errors import IllegalArgumentError
 from barnabas.serializers import AvroSerializer, MsgpackSerializer
 
 SCHEMA = json.dumps({"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}]})
 
 
-def registry(number: int) -> tuple[str, str]:
+def flight_file() -> bytes:
+    """The descriptors of a message of Protobuf in a message, made without protoc."""
+    descriptor_pb2 = pytest.importorskip("google.protobuf.descriptor_pb2")
+    file = descriptor_pb2.FileDescriptorProto(name="flight.proto", package="test.console", syntax="proto3")
+    file.dependency.append("google/protobuf/timestamp.proto")
+    outer = file.message_type.add(name="Outer")
+    flight = outer.nested_type.add(name="Flight")
+    flight.field.add(name="carrier_code", number=1, type=9, label=1)
+    flight.field.add(name="left", number=2, type=11, type_name=".google.protobuf.Timestamp", label=1)
+    return bytes(file.SerializeToString())
+
+
+def registry(number: int) -> Schema:
     if number == 7:
-        return "AVRO", SCHEMA
+        return Schema("AVRO", SCHEMA)
     if number == 8:
-        return "JSON", "{}"
+        return Schema("JSON", "{}")
+    if number == 9:
+        return Schema("PROTOBUF", "", (flight_file(),))
+    if number == 10:
+        return Schema("PROTOBUF", "", (b"\xff",))
     raise IllegalArgumentError(f"the registry has no schema {number}")
 
 
@@ -62,7 +79,7 @@ def test_avro_is_read_with_the_schema_of_its_id() -> None:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (avro(5, 9), "no schema 9"),
+        (avro(5, 11), "no schema 11"),
         (b"\0\0\0\0\x07", "do not begin with"),
         (b"text", "do not begin with"),
         (avro(5) + b"x", "left behind"),
@@ -87,6 +104,36 @@ def test_protobuf_is_shown_by_the_numbers_of_its_fields() -> None:
 
     assert (shown["form"], shown["text"]) == ("protobuf", '{"1": ["hi"]}')
     assert Decoders().shown(b"\xff", "protobuf", 100)["form"] == "hex"
+
+
+#: Zigzag varints: two indexes, the first message and the first one in it; then carrier_code "UA" and a time.
+FLIGHT = b"\x04\0\0" + b"\x0a\x02UA" + b"\x12\x02\x08\x05"
+
+
+@pytest.mark.parametrize("form", ["auto", "protobuf"])
+def test_protobuf_is_read_by_name_with_the_descriptors_of_its_id(form: str) -> None:
+    shown = Decoders(registry).shown(b"\0" + (9).to_bytes(4) + FLIGHT, form, 1000)
+
+    assert shown["form"] == "protobuf"
+    assert json.loads(shown["text"] or "") == {"carrier_code": "UA", "left": "1970-01-01T00:00:05Z"}
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ((9).to_bytes(4) + b"\x04\0\x08" + b"\x0a\x02UA", "no message at"),
+        ((9).to_bytes(4) + b"\x04\0", "place of a message"),
+        ((9).to_bytes(4) + b"\xff\xff\xff\xff\xff\xff", "place of a message"),
+        ((9).to_bytes(4) + FLIGHT[:-1], "no Protobuf message"),
+        ((10).to_bytes(4) + FLIGHT, "descriptors"),
+        ((11).to_bytes(4) + FLIGHT, "no schema 11"),
+    ],
+)
+def test_protobuf_that_does_not_fit_its_schema_is_shown_as_digits(data: bytes, says: str) -> None:
+    shown = Decoders(registry).shown(b"\0" + data, "protobuf", 1000)
+
+    assert (shown["form"], shown["text"]) == ("hex", (b"\0" + data).hex())
+    assert says in (shown["problem"] or "")
 
 
 def test_a_long_value_is_cut_and_says_its_size() -> None:

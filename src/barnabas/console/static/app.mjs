@@ -8,6 +8,7 @@ import { Groups, Group, Transactions } from "./groups.mjs";
 import { BrokersPage, BrokerPage } from "./brokers.mjs";
 import { Access } from "./access.mjs";
 import { RecordPage } from "./records.mjs";
+import { Schemas, Schema } from "./schemas.mjs";
 import { Anatomy } from "./anatomy.mjs";
 
 // Name in the address → component, its key after `g`, and whether it stands in the menu.
@@ -21,6 +22,8 @@ const SCREENS = {
   transactions: { view: Transactions, key: "x", menu: true },
   brokers: { view: BrokersPage, key: "b", menu: true },
   broker: { view: BrokerPage, under: "brokers" },
+  schemas: { view: Schemas, key: "c", menu: true },
+  schema: { view: Schema, under: "schemas" },
   access: { view: Access, key: "s", menu: true },
   anatomy: { view: Anatomy, key: "a", menu: true },
 };
@@ -37,8 +40,9 @@ function place() {
   return { screen: Object.hasOwn(SCREENS, screen) ? screen : "overview", name, query: new URLSearchParams(query ?? "") };
 }
 
-// A console of recordings alone has no cluster to show.
-const isShown = (name, session) => (name === "anatomy" ? session.hasAnatomy : session.hasCluster);
+// A console of recordings alone has no cluster to show, and not every one is given a registry.
+const NEEDS = { anatomy: "hasAnatomy", schemas: "hasSchemas", schema: "hasSchemas" };
+const isShown = (name, session) => session[NEEDS[name] ?? "hasCluster"];
 
 function applyTheme(theme) {
   if (theme === "auto") delete document.documentElement.dataset.theme;
