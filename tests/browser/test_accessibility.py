@@ -10,6 +10,7 @@ from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer
 from barnabas.admin import AclBinding, AclOperation, ResourceType
 from tests.support.browser import Watched, chromium, violations
 from tests.support.running_console import RunningConsole
+from tests.support.schema_registry import SchemaRegistry
 
 pytest.importorskip("starlette")
 
@@ -27,6 +28,8 @@ PLACES = {
     "brokers": "table",
     "broker/1": "table",
     "access": "table",
+    "schemas": "table",
+    "schema/flights-value": ".diff",
     "anatomy": "main h1",
 }
 
@@ -44,8 +47,11 @@ def console() -> Iterator[RunningConsole]:
         with Consumer(group_id="readers", bootstrap_servers=broker.bootstrap_servers) as consumer:
             consumer.assign([("flights", 0)])
             consumer.commit(dict.fromkeys(consumer.assignment(), 1))
-        with RunningConsole(broker.bootstrap_servers) as running:
-            yield running
+        with SchemaRegistry() as registry:
+            for schema in ('"string"', '{"type": "string", "doc": "the carrier"}'):
+                registry.answer("POST", ["subjects", "flights-value", "versions"], {"schema": schema})
+            with RunningConsole(broker.bootstrap_servers, "--schema-registry", registry.url) as running:
+                yield running
 
 
 @pytest.fixture(scope="module")

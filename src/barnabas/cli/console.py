@@ -45,7 +45,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--tls-certificate", metavar="FILE", help="serve by TLS, which other hosts than 127.0.0.1 need")
     parser.add_argument("--tls-key", metavar="FILE", help="the certificate's private key")
-    parser.add_argument("--schema-registry", metavar="URL", help="whose schemas are shown, and read Avro, JSON and Protobuf")
+    parser.add_argument("--schema-registry", metavar="URL", help="its schemas are shown, and read Avro, JSON, Protobuf")
     parser.add_argument("--until-stdin-ends", action="store_true", help="end when standard input does")
     add_client_options(parser)
 
