@@ -87,8 +87,8 @@ class Registry:
         numbers = self._asked(missing, partial(self._client.get_versions, subject))
         found = [self._asked(missing, partial(self._client.get_version, subject, number)) for number in sorted(numbers)]
         return [
-            Version(one.version, one.schema_id, Schema(str(one.schema.schema_type), str(one.schema.schema_str)))
-            for one in found
+            Version(number, one.schema_id or 0, Schema(str(one.schema.schema_type), str(one.schema.schema_str)))
+            for number, one in zip(sorted(numbers), found, strict=True)
         ]
 
     def compatibility(self, subject: str) -> str | None:
