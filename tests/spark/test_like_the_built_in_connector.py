@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 EPOCH_MS = 1_370_000_000_000
+#: Where two tasks of the built-in connector get one consumer of its cache, Kafka's client refuses the second.
+_SHARED_CONSUMER = "ClassicKafkaConsumer.acquire"
 SHORT, LONG = range(4), range(4, 44)
 slow = [pytest.param(seed, marks=pytest.mark.slow) for seed in LONG]
 
@@ -190,6 +192,8 @@ def test_a_batch_query_gives_the_built_in_connectors_rows(spark: SparkSession, s
         options = topics.options(streaming=False)
 
         expected = outcome_of_batch(spark, "kafka", options)
+        if isinstance(expected, Refused) and _SHARED_CONSUMER in expected.why:
+            expected = outcome_of_batch(spark, "kafka", options)
         found = outcome_of_batch(spark, "barnabas", options)
 
         assert found == expected, options

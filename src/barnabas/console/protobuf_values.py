@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from barnabas.errors import IllegalArgumentError
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message as ProtobufMessage
 
 #: What the package brings itself, dependencies first.
 _WELL_KNOWN = (
@@ -81,7 +84,7 @@ def _last_of(pool: Any, files: Iterable[bytes]) -> Any:
         raise IllegalArgumentError(f"the schema's descriptors do not fit together: {problem}") from None
 
 
-def _parsed(message: Any, data: bytes) -> Any:
+def _parsed(message: ProtobufMessage, data: bytes) -> ProtobufMessage:
     from google.protobuf.message import DecodeError
 
     try:

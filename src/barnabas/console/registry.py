@@ -51,7 +51,7 @@ class Registry:
             ) from None
         self._error = SchemaRegistryError
         self._client = SchemaRegistryClient({"url": url, "timeout": _SECONDS})
-        # Its client caches by id whatever the form, so the serialized one has a client of its own.
+        # A client caches by id, in one form; the serialized form has a client of its own.
         self._of_files = SchemaRegistryClient({"url": url, "timeout": _SECONDS})
 
     def schema(self, number: int) -> Schema:

@@ -81,8 +81,8 @@ def test_kafkas_constants_name_the_settings(broker: StoringBroker) -> None:
 # --- doSend, step by step
 
 
-@pytest.mark.shows("S4.1", breaks=HASH)
-@pytest.mark.shows("S4.3", breaks=HASH)
+@pytest.mark.shows("S4.1", breaks="barnabas.client.producer.append:_serialized")
+@pytest.mark.shows("S4.3", breaks="barnabas.client.producer.append:_serialized")
 @pytest.mark.shows("S4.33", breaks="barnabas.client.producer.sender_thread:SenderThread.run")
 def test_a_record_passes_serializer_partitioner_and_accumulator_on_the_callers_thread_and_the_sender_on_its_own(
     broker: StoringBroker, monkeypatch: pytest.MonkeyPatch
@@ -185,8 +185,8 @@ def test_text_without_a_serializer_is_refused_at_once_and_names_the_setting(brok
     assert broker.records == []
 
 
-@pytest.mark.shows("S3.37", breaks=HASH)
-@pytest.mark.shows("S4.9", breaks=HASH)
+@pytest.mark.shows("S3.37", breaks="barnabas.client.producer.append:_checked_partition")
+@pytest.mark.shows("S4.9", breaks="barnabas.client.producer.append:_checked_partition")
 def test_a_given_partition_is_used_as_it_is(broker: StoringBroker) -> None:
     with connect(broker) as producer:
         partitions = [producer.send("test", b"v", b"same key", partition=n).result(10).partition for n in (2, 0, 1)]
