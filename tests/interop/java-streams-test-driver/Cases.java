@@ -36,9 +36,17 @@ import org.apache.kafka.streams.processor.api.InternalFixedKeyRecordFactory;
 import org.apache.kafka.streams.processor.api.ProcessingContext;
 import org.apache.kafka.streams.processor.api.Record;
 import org.apache.kafka.streams.processor.internals.StreamTask;
+import org.apache.kafka.streams.processor.Cancellable;
+import org.apache.kafka.streams.processor.PunctuationType;
+import org.apache.kafka.streams.processor.api.ProcessorContext;
+import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.StoreBuilder;
 import org.apache.kafka.streams.state.Stores;
+import org.apache.kafka.streams.state.VersionedKeyValueStore;
+import org.apache.kafka.streams.state.VersionedRecord;
+import org.apache.kafka.streams.state.WindowStore;
+import org.apache.kafka.streams.state.WindowStoreIterator;
 import org.apache.kafka.streams.test.TestRecord;
 
 /** Runs random topologies (JSON, one a line, in the form of tests/vectors/streams) through Kafka's TopologyTestDriver. */
@@ -81,6 +89,11 @@ public class Cases {
         try (TopologyTestDriver driver = new TopologyTestDriver(topology, config, Instant.ofEpochMilli(0))) {
             ArrayNode outputs = expected.putArray("outputs");
             for (JsonNode input : given.get("inputs")) {
+                if (input.has("advance_wall_clock_ms")) {
+                    driver.advanceWallClockTime(ms(input, "advance_wall_clock_ms"));
+                    outputs.add(output(driver, given.get("topics")));
+                    continue;
+                }
                 if (input.has("uncommitted")) {
                     pipeUncommitted(driver, input);
                     outputs.addObject().putArray("records");
@@ -192,7 +205,9 @@ public class Cases {
     private Object take(JsonNode step) {
         String op = step.get("op").asText();
         switch (op) {
-            case "stream": return builder.stream(step.get("topics").get(0).asText(), consumed(step));
+            case "stream": return step.has("pattern")
+                ? builder.stream(java.util.regex.Pattern.compile(step.get("pattern").asText()), consumed(step))
+                : builder.stream(step.get("topics").get(0).asText(), consumed(step));
             case "table": return step.has("materialized")
                 ? builder.table(step.get("topic").asText(), consumed(step), materialized(step))
                 : builder.table(step.get("topic").asText(), consumed(step));
@@ -248,6 +263,9 @@ public class Cases {
         }
         if (other instanceof KTable table) {
             Joined joined = Joined.with(text(), text(), text());
+            if (step.path("joined").has("grace_ms")) {
+                joined = joined.withGracePeriod(ms(step.get("joined"), "grace_ms"));
+            }
             return op.equals("join") ? stream.join(table, joiner, joined) : stream.leftJoin(table, joiner, joined);
         }
         JsonNode spec = step.get("windows");
@@ -318,6 +336,18 @@ public class Cases {
 
     private static StoreBuilder store(JsonNode given) {
         String name = given.get("name").asText();
+        if (given.get("type").asText().equals("versioned")) {
+            return Stores.versionedKeyValueStoreBuilder(
+                Stores.persistentVersionedKeyValueStore(name, ms(given, "history_retention_ms")), text(), text());
+        }
+        if (given.get("type").asText().equals("window")) {
+            Duration retention = ms(given, "retention_ms");
+            Duration size = ms(given, "window_size_ms");
+            boolean duplicates = given.get("retain_duplicates").asBoolean();
+            return Stores.windowStoreBuilder(given.get("persistent").asBoolean()
+                ? Stores.persistentWindowStore(name, retention, size, duplicates)
+                : Stores.inMemoryWindowStore(name, retention, size, duplicates), text(), text());
+        }
         return Stores.keyValueStoreBuilder(given.get("persistent").asBoolean()
             ? Stores.persistentKeyValueStore(name) : Stores.inMemoryKeyValueStore(name),
             serde(given.get("key")), serde(given.get("value")));
@@ -331,10 +361,19 @@ public class Cases {
             headers.add(given.get("name").asText(), String.valueOf(text).getBytes(StandardCharsets.UTF_8));
             return record.withHeaders(headers);
         }
-        if (record.key() == null) {
+        if (given.get("kind").asText().equals("heartbeat") || record.key() == null) {
             return null;
         }
+        switch (given.get("kind").asText()) {
+            case "window_collect": return record.withValue(windows(given, record, context));
+            case "version_lookup": return record.withValue(versions(given, record, context));
+            default:
+        }
         KeyValueStore store = context.getStateStore(given.get("store").asText());
+        if (given.get("kind").asText().equals("buffer")) {
+            store.put(record.key(), record.value());
+            return null;
+        }
         Object before = store.get(record.key());
         if (given.get("kind").asText().equals("count")) {
             long count = before == null ? 1 : (Long) before + 1;
@@ -348,11 +387,73 @@ public class Cases {
         return record;
     }
 
+    private static String windows(JsonNode given, FixedKeyRecord record, ProcessingContext context) {
+        WindowStore store = context.getStateStore(given.get("store").asText());
+        long span = given.get("span_ms").asLong();
+        store.put(record.key(), record.value(), record.timestamp());
+        StringBuilder all = new StringBuilder();
+        try (WindowStoreIterator found = store.fetch(record.key(), Math.max(0, record.timestamp() - span),
+                record.timestamp() + span)) {
+            while (found.hasNext()) {
+                KeyValue next = (KeyValue) found.next();
+                all.append(next.key).append("=").append(next.value).append(";");
+            }
+        }
+        return all.toString();
+    }
+
+    private static String versions(JsonNode given, FixedKeyRecord record, ProcessingContext context) {
+        VersionedKeyValueStore store = context.getStateStore(given.get("store").asText());
+        long until = store.put(record.key(), record.value(), record.timestamp());
+        VersionedRecord now = store.get(record.key());
+        VersionedRecord then = store.get(record.key(), Math.max(0, record.timestamp() - given.get("back_ms").asLong()));
+        return "until=" + until + ",now=" + shown(now) + ",then=" + shown(then);
+    }
+
+    private static String shown(VersionedRecord found) {
+        return found == null ? "none" : found.value() + "@" + found.timestamp();
+    }
+
     private static class OfCase extends ContextualProcessor {
         private final JsonNode given;
 
+        private Cancellable punctuation;
+        private int calls;
+
         OfCase(JsonNode given) {
             this.given = given;
+        }
+
+        @Override
+        public void init(ProcessorContext context) {
+            super.init(context);
+            if (given.has("punctuate")) {
+                JsonNode asked = given.get("punctuate");
+                PunctuationType type = PunctuationType.valueOf(asked.get("type").asText().toUpperCase());
+                boolean buffers = given.get("kind").asText().equals("buffer");
+                punctuation = context.schedule(ms(asked, "interval_ms"), type, buffers ? this::flush : this::beat);
+            }
+        }
+
+        private void flush(long time) {
+            KeyValueStore store = context().getStateStore(given.get("store").asText());
+            List<KeyValue> held = new ArrayList<>();
+            try (KeyValueIterator all = store.all()) {
+                all.forEachRemaining(entry -> held.add((KeyValue) entry));
+            }
+            for (KeyValue entry : held) {
+                context().forward(new Record(entry.key, entry.value, time));
+                store.delete(entry.key);
+            }
+        }
+
+        private void beat(long time) {
+            calls++;
+            if (given.has("cancel_after") && calls == given.get("cancel_after").asInt()) {
+                punctuation.cancel();
+            }
+            context().forward(new Record("tick", "t=" + time + ",stream=" + context().currentStreamTimeMs() + ",wall="
+                + context().currentSystemTimeMs(), time));
         }
 
         @Override

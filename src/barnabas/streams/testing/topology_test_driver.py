@@ -60,6 +60,7 @@ class TopologyTestDriver:
         global_topology = build_global_state_topology(builder)
         self._outputs: dict[str, deque[OutputRecord]] = {}
         self._offsets: dict[str, int] = {}
+        self._counted: dict[str, str] = {}
         self._sources: dict[str, str | None] = {}
         settings = self._task_settings()
         self._global: GlobalTask | None = None
@@ -150,10 +151,20 @@ class TopologyTestDriver:
     def _record(
         self, topic: str, key: Any, value: Any, timestamp: int | None, headers: list[tuple[str, bytes | None]]
     ) -> InputRecord:
-        offset = self._offsets.get(topic, 0)
-        self._offsets[topic] = offset + 1
+        counted = self._counted.get(topic)
+        if counted is None:
+            counted = self._counted[topic] = self._partition_of(topic)
+        offset = self._offsets.get(counted, 0)
+        self._offsets[counted] = offset + 1
         at = self._now_ms if timestamp is None else timestamp
         return InputRecord(topic, 0, offset, at, key, value, list(headers))
+
+    def _partition_of(self, topic: str) -> str:
+        """Return what offsets are counted by: of topics that a pattern matches the pattern, as in Kafka's driver."""
+        name = None if topic in self._topology.source_by_topic else self._source_of(topic)
+        node = None if name is None else self._topology.nodes[name]
+        pattern = node.pattern if isinstance(node, SourceNode) else None
+        return topic if pattern is None else pattern.pattern
 
     def _process_global(
         self, topic: str, key: Any, value: Any, timestamp: int | None, headers: list[tuple[str, bytes | None]]
