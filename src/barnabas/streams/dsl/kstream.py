@@ -26,6 +26,8 @@ from barnabas.streams.dsl.options import (
     Produced,
     Repartitioned,
     StreamJoined,
+    combined,
+    name_of,
     only,
     pick,
 )
@@ -82,7 +84,7 @@ class KStream(Generic[K, V]):
     ) -> KStream[K, V]:
         """Keep the records for which the predicate holds."""
         supplier = KStreamFilter(functions.checked(predicate, "key value", "filter", "predicate cannot be null"), False)
-        return self._step(supplier, "KSTREAM-FILTER-", _name(named, name))
+        return self._step(supplier, "KSTREAM-FILTER-", name_of(named, name, "filter"))
 
     def filter_not(
         self, predicate: Callable[[K, V], object], named: Named | None = None, *, name: str | None = None
@@ -91,13 +93,13 @@ class KStream(Generic[K, V]):
         supplier = KStreamFilter(
             functions.checked(predicate, "key value", "filter_not", "predicate cannot be null"), True
         )
-        return self._step(supplier, "KSTREAM-FILTER-", _name(named, name))
+        return self._step(supplier, "KSTREAM-FILTER-", name_of(named, name, "filter_not"))
 
     def select_key(
         self, mapper: Callable[[K, V], K2], named: Named | None = None, *, name: str | None = None
     ) -> KStream[K2, V]:
         """Give each record a new key; operators by key that follow send the records through a topic."""
-        node = self._select_key(mapper, _name(named, name), "select_key")
+        node = self._select_key(mapper, name_of(named, name, "select_key"), "select_key")
         return KStream(self.upstream.after(node, node.name, key_serde=None), True)
 
     def map(
@@ -105,7 +107,7 @@ class KStream(Generic[K, V]):
     ) -> KStream[K2, V2]:
         """Make a pair of a key and a value of each record."""
         supplier = KStreamMap(functions.checked(mapper, "key value", "map", "mapper cannot be null"))
-        return self._key_changing(supplier, "KSTREAM-MAP-", _name(named, name))
+        return self._key_changing(supplier, "KSTREAM-MAP-", name_of(named, name, "map"))
 
     def flat_map(
         self,
@@ -116,7 +118,7 @@ class KStream(Generic[K, V]):
     ) -> KStream[K2, V2]:
         """Make any number of pairs of a key and a value of each record."""
         supplier = KStreamFlatMap(functions.checked(mapper, "key value", "flat_map", "mapper cannot be null"))
-        return self._key_changing(supplier, "KSTREAM-FLATMAP-", _name(named, name))
+        return self._key_changing(supplier, "KSTREAM-FLATMAP-", name_of(named, name, "flat_map"))
 
     @overload
     def map_values(
@@ -131,7 +133,7 @@ class KStream(Generic[K, V]):
     ) -> KStream[K, Any]:
         """Make another value of each value; the mapper takes (value) or (key, value)."""
         supplier = KStreamMapValues(functions.with_key(mapper, "value", "map_values", "mapper cannot be null"))
-        return self._value_changing(supplier, "KSTREAM-MAPVALUES-", _name(named, name))
+        return self._value_changing(supplier, "KSTREAM-MAPVALUES-", name_of(named, name, "map_values"))
 
     @overload
     def flat_map_values(
@@ -146,19 +148,19 @@ class KStream(Generic[K, V]):
     ) -> KStream[K, Any]:
         """Make any number of values of each value; the mapper takes (value) or (key, value)."""
         supplier = KStreamFlatMapValues(functions.with_key(mapper, "value", "flat_map_values", "mapper cannot be null"))
-        return self._value_changing(supplier, "KSTREAM-FLATMAPVALUES-", _name(named, name))
+        return self._value_changing(supplier, "KSTREAM-FLATMAPVALUES-", name_of(named, name, "flat_map_values"))
 
     def peek(
         self, action: Callable[[K, V], object], named: Named | None = None, *, name: str | None = None
     ) -> KStream[K, V]:
         """Show each record to a function on its way; what it does is done again where a batch is repeated."""
         supplier = KStreamPeek(functions.checked(action, "key value", "peek", "action cannot be null"))
-        return self._step(supplier, "KSTREAM-PEEK-", _name(named, name))
+        return self._step(supplier, "KSTREAM-PEEK-", name_of(named, name, "peek"))
 
     def foreach(self, action: Callable[[K, V], object], named: Named | None = None, *, name: str | None = None) -> None:
         """Show each record to a function, and end the stream there."""
         supplier = ForeachProcessor(functions.checked(action, "key value", "foreach", "action cannot be null"))
-        self._step(supplier, "KSTREAM-FOREACH-", _name(named, name))
+        self._step(supplier, "KSTREAM-FOREACH-", name_of(named, name, "foreach"))
 
     def print(self, printed: Printed[K, V] | None = None, *, name: str | None = None, label: str | None = None) -> None:
         """Print each record as `[label]: key, value`, to standard output or a file, and end the stream there."""
@@ -167,13 +169,13 @@ class KStream(Generic[K, V]):
         how: Printed[K, V] = Printed() if printed is None else printed
         how = replace(how, name=_given("name", how.name, name), label=_given("label", how.label, label))
         shown = self.upstream.name if how.label is None else how.label
-        self._step(KStreamPrint(shown, how.mapper, how.path), "KSTREAM-PRINTER-", _name(None, how.name))
+        self._step(KStreamPrint(shown, how.mapper, how.path), "KSTREAM-PRINTER-", name_of(None, how.name, "print"))
 
     # -- several streams
 
     def split(self, named: Named | None = None, *, name: str | None = None) -> BranchedKStream[K, V]:
         """Send each record to the first of several branches whose predicate holds (KIP-418)."""
-        return BranchedKStream(self, _name(named, name))
+        return BranchedKStream(self, name_of(named, name, "split"))
 
     def merge(
         self, other_stream: KStream[K, V], named: Named | None = None, *, name: str | None = None
@@ -181,7 +183,7 @@ class KStream(Generic[K, V]):
         """Put the records of both streams into one; between the two there is no order."""
         _stream(other_stream, "merge")
         upstream, other = self.upstream, other_stream.upstream
-        step = upstream.builder.names.given_or(_name(named, name), "KSTREAM-MERGE-")
+        step = upstream.builder.names.given_or(name_of(named, name, "merge"), "KSTREAM-MERGE-")
         node = ProcessorGraphNode(step, ProcessorParameters(PassThrough(), step))
         node.is_merge = True
         upstream.builder.add([upstream.node, other.node], node)
@@ -196,7 +198,9 @@ class KStream(Generic[K, V]):
         number_of_partitions: int | None = None,
     ) -> KStream[K, V]:
         """Send the records through a topic, partitioned by key or by the partitioner given (KIP-221)."""
-        asked = repartitioned or Repartitioned(name=name, number_of_partitions=number_of_partitions)
+        asked = combined(
+            Repartitioned, repartitioned, "repartition", name=name, number_of_partitions=number_of_partitions
+        )
         upstream = self.upstream
         value_serde = upstream.value_serde if asked.value_serde is None else asked.value_serde
         prefix = asked.name if asked.name is not None else upstream.builder.names.processor("KSTREAM-REPARTITION-")
@@ -233,7 +237,7 @@ class KStream(Generic[K, V]):
             raise TypeError("topic cannot be null")
         if not isinstance(topic, str):
             functions.checked(topic, "key value record_context", "to", "topic cannot be null")
-        asked = produced or Produced(key, value, name=name)
+        asked = combined(Produced, produced, "to", key_serde=key, value_serde=value, name=name)
         upstream = self.upstream
         written: Produced[Any, Any] = Produced(
             upstream.key_serde if asked.key_serde is None else asked.key_serde,
@@ -259,7 +263,7 @@ class KStream(Generic[K, V]):
                 if store is None
                 else Materialized.as_(store)
             )
-        return stream_to_table(self, _name(pick(Named, options, "to_table"), name), materialized)
+        return stream_to_table(self, name_of(pick(Named, options, "to_table"), name, "to_table"), materialized)
 
     def group_by_key(
         self,
@@ -273,9 +277,9 @@ class KStream(Generic[K, V]):
         from barnabas.streams.dsl.kgrouped_stream import KGroupedStream
 
         upstream = self.upstream
-        asked = grouped or Grouped(
-            upstream.key_serde if key is None else key, upstream.value_serde if value is None else value, name
-        )
+        if grouped is None:
+            key, value = key or upstream.key_serde, value or upstream.value_serde
+        asked = combined(Grouped, grouped, "group_by_key", key_serde=key, value_serde=value, name=name)
         return KGroupedStream(self.upstream, asked, self.repartition_required)
 
     def group_by(
@@ -290,7 +294,8 @@ class KStream(Generic[K, V]):
         """Group by a new key; the records go through a topic."""
         from barnabas.streams.dsl.kgrouped_stream import KGroupedStream
 
-        asked: Grouped[K2, V] = grouped or Grouped(key, self.upstream.value_serde if value is None else value, name)
+        value = self.upstream.value_serde if grouped is None and value is None else value
+        asked = combined(Grouped, grouped, "group_by", key_serde=key, value_serde=value, name=name)
         node = self._select_key(key_selector, asked.name, "group_by")
         return KGroupedStream(self.upstream.after(node, node.name), asked, True)
 
@@ -407,7 +412,7 @@ class KStream(Generic[K, V]):
         self, supplier: Any, prefix: str, options: tuple[Any, ...], keywords: tuple[str | None, Iterable[str]]
     ) -> ProcessorToStateConnectorNode:
         only((Named, str), options, "process")
-        name = _name(pick(Named, options, "process"), keywords[0])
+        name = name_of(pick(Named, options, "process"), keywords[0], "process")
         names = self.upstream.builder.names
         step = names.processor(prefix) if name is None else name
         check_supplier(supplier)
@@ -447,17 +452,6 @@ class KStream(Generic[K, V]):
         node.key_changing = True
         self.upstream.builder.add(self.upstream.node, node)
         return node
-
-
-def _name(named: Named | None, name: str | None) -> str | None:
-    """Return the name that an option or a keyword gives. Raises TypeError for both."""
-    if isinstance(named, str):
-        raise TypeError(f"give a name as Named.as_({named!r}) or as name={named!r}")
-    if named is not None and name is not None:
-        raise TypeError(f"the name is given twice: {named.name!r} and {name!r}")
-    if name is not None:
-        return Named(name).name
-    return None if named is None else named.name
 
 
 def _given(what: str, option: str | None, keyword: str | None) -> str | None:

@@ -15,9 +15,9 @@ from barnabas.streams.dsl.graph.graph_node import (
     TableSuppressNode,
     VersionedSemanticsNode,
 )
-from barnabas.streams.dsl.kstream import KStream, _name
+from barnabas.streams.dsl.kstream import KStream
 from barnabas.streams.dsl.materialized import Materialized, materialized_internal
-from barnabas.streams.dsl.options import Grouped, Named, TableJoined, only, pick
+from barnabas.streams.dsl.options import Grouped, Named, TableJoined, combined, name_of, only, pick
 from barnabas.streams.dsl.suppressed import Suppressed
 from barnabas.streams.engine.processors import (
     KStreamMapValues,
@@ -212,7 +212,7 @@ class KTable(Generic[K, V]):
         only((Named, type(None)), tuple(given), "to_stream")
         named = pick(Named, tuple(given), "to_stream")
         upstream = self.upstream
-        step = upstream.builder.names.given_or(_name(named, name), "KTABLE-TOSTREAM-")
+        step = upstream.builder.names.given_or(name_of(named, name, "to_stream"), "KTABLE-TOSTREAM-")
         new_values = KStreamMapValues(lambda key, change: change.new_value)
         node = ProcessorGraphNode(step, ProcessorParameters(new_values, step))
         upstream.builder.add(upstream.node, node)
@@ -232,7 +232,7 @@ class KTable(Generic[K, V]):
         from barnabas.streams.dsl.kgrouped_table import KGroupedTable
 
         select = functions.checked(selector, "key value", "group_by", "selector can't be null")
-        asked: Grouped[K2, V2] = grouped or Grouped(key, value, name)
+        asked = combined(Grouped, grouped, "group_by", key_serde=key, value_serde=value, name=name)
         upstream = self.upstream
         step = upstream.builder.names.given_or(asked.name, "KTABLE-SELECT-")
         node = VersionedSemanticsNode(step, ProcessorParameters(KTableRepartitionMap(self, select), step))
@@ -368,7 +368,7 @@ def table_options(
         if materialized is not None:
             raise TypeError(f"{step} was given the store twice: {materialized!r} and store={store!r}")
         materialized = Materialized.as_(store)
-    return _name(pick(Named, options, step), name), materialized
+    return name_of(pick(Named, options, step), name, step), materialized
 
 
 def _internal(materialized: Materialized[Any, Any] | None) -> MaterializedInternal | None:

@@ -439,3 +439,30 @@ def only(kinds: tuple[type[Any], ...], options: tuple[Any, ...], step: str) -> N
         if not isinstance(option, kinds):
             takes = ", ".join(kind.__name__ for kind in kinds)
             raise TypeError(f"{step} takes {takes} as options, not {option!r}")
+
+
+def combined(kind: type[T], given: T | None, step: str, **keywords: Any) -> T:
+    """Return the option that a method was given, with what its keywords say besides.
+
+    Raises TypeError, naming the step, for an option of another kind and for what is given twice.
+    """
+    only((kind,), () if given is None else (given,), step)
+    asked: Any = kind() if given is None else given
+    said = {name: value for name, value in keywords.items() if value is not None}
+    for name, value in said.items():
+        if getattr(asked, name) is not None:
+            what = name.replace("_", " ")
+            raise TypeError(f"{step}: the {what} is given twice: {getattr(asked, name)!r} and {value!r}")
+    return replace(asked, **said)  # type: ignore[no-any-return]  # of the kind that was given
+
+
+def name_of(named: Named | None, name: str | None, step: str) -> str | None:
+    """Return the name that an option or a keyword gives. Raises TypeError for both, and for another option."""
+    if isinstance(named, str):
+        raise TypeError(f"{step}: give a name as Named.as_({named!r}) or as name={named!r}")
+    only((Named,), () if named is None else (named,), step)
+    if named is not None and name is not None:
+        raise TypeError(f"{step}: the name is given twice: {named.name!r} and {name!r}")
+    if name is not None:
+        return Named(name).name
+    return None if named is None else named.name

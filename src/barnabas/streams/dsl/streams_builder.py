@@ -16,11 +16,11 @@ from barnabas.streams.dsl.kstream import KStream
 from barnabas.streams.dsl.ktable import KTable
 from barnabas.streams.dsl.materialized import Materialized, materialized_internal
 from barnabas.streams.dsl.optimizer import optimize
-from barnabas.streams.dsl.options import Consumed, only, pick
+from barnabas.streams.dsl.options import Consumed, combined, only, pick
 from barnabas.streams.dsl.table_sources import global_table_of_topic, table_of_topic
 from barnabas.streams.serdes import Serde
 from barnabas.streams.topology.processor_api import ProcessorSupplier
-from barnabas.streams.topology.stores import StoreBuilder
+from barnabas.streams.topology.stores import StoreBuilder, check_store_builder
 from barnabas.streams.topology.topology import Topology, check_supplier
 
 K = TypeVar("K")
@@ -49,7 +49,7 @@ class StreamsBuilder:
         """Read a topic, several, or all that a compiled pattern matches, as a stream."""
         if topics is None:
             raise TypeError("topics can't be null")
-        asked = consumed if consumed is not None else Consumed(key, value, name=name)
+        asked = combined(Consumed, consumed, "stream", key_serde=key, value_serde=value, name=name)
         step = self._builder.names.given_or(asked.name, "KSTREAM-SOURCE-")
         read = topics if isinstance(topics, re.Pattern) else _topics(topics)
         node = StreamSourceNode(step, read, asked)
@@ -90,8 +90,7 @@ class StreamsBuilder:
 
     def add_state_store(self, store_builder: StoreBuilder) -> StreamsBuilder:
         """Add a store; `process` and its like name it to reach it."""
-        if store_builder is None:
-            raise TypeError("builder can't be null")
+        check_store_builder(store_builder)
         self._builder.add(self._builder.root, StateStoreNode(store_builder))
         return self
 
@@ -136,10 +135,11 @@ def _table_options(
     key, value, name, store = keywords
     consumed = pick(Consumed, options, step)
     materialized = pick(Materialized, options, step)
+    store = None if store is None else Materialized.as_(store).store_name
     if consumed is None and materialized is not None:
-        return Consumed(materialized.key_serde, materialized.value_serde, name=name), materialized
-    if consumed is None:
-        consumed = Consumed(key, value, name=name)
-    if materialized is None:
-        materialized = Materialized(store_name=None if store is None else Materialized.as_(store).store_name)
+        consumed = Consumed(materialized.key_serde, materialized.value_serde)
+        named = combined(Materialized, materialized, step, store_name=store)
+        return combined(Consumed, consumed, step, key_serde=key, value_serde=value, name=name), named
+    consumed = combined(Consumed, consumed, step, key_serde=key, value_serde=value, name=name)
+    materialized = combined(Materialized, materialized, step, store_name=store)
     return consumed, replace(materialized, key_serde=consumed.key_serde, value_serde=consumed.value_serde)

@@ -113,7 +113,7 @@ class TimeWindowedKStream(_WindowedKStream[K, V]):
         """
         if isinstance(self._windows, UnlimitedWindows) and emit_strategy is EmitStrategy.ON_WINDOW_CLOSE:
             raise ValueError("ON_WINDOW_CLOSE emit strategy cannot be used for UnlimitedWindows")
-        self._emit_strategy = emit_strategy
+        self._emit_strategy = _strategy(emit_strategy)
         return self
 
 
@@ -138,8 +138,14 @@ class SessionWindowedKStream(_WindowedKStream[K, V]):
 
     def emit_strategy(self, emit_strategy: EmitStrategy) -> SessionWindowedKStream[K, V]:
         """Emit each update, or only what a session has when it closes (KIP-825)."""
-        self._emit_strategy = emit_strategy
+        self._emit_strategy = _strategy(emit_strategy)
         return self
+
+
+def _strategy(given: Any) -> EmitStrategy:
+    if not isinstance(given, EmitStrategy):
+        raise TypeError(f"emit_strategy takes an EmitStrategy, not {given!r}")
+    return given
 
 
 def windowed_stream(aggregates: AggregateBuilder, windows: Any) -> Any:

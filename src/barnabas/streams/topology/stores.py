@@ -148,6 +148,14 @@ class StoreBuilder:
         return self is other or (self.made_of is not None and self.kind is other.kind and self.made_of == other.made_of)
 
 
+def check_store_builder(given: Any) -> None:
+    """Raise TypeError for what is no builder of a store."""
+    if given is None:
+        raise TypeError("builder can't be null")
+    if not isinstance(given, StoreBuilder):
+        raise TypeError(f"a store is added by its StoreBuilder, as the functions of Stores make, not by {given!r}")
+
+
 def segment_interval_ms(retention_ms: int) -> int:
     """Return how long a segment of a persistent window store lasts."""
     return max(retention_ms // 2, MIN_SEGMENT_INTERVAL_MS)

@@ -19,7 +19,7 @@ from barnabas.streams.topology.processor_api import (
     TopicNameExtractor,
 )
 from barnabas.streams.topology.processor_wrapper import wrapper_of
-from barnabas.streams.topology.stores import StoreBuilder
+from barnabas.streams.topology.stores import StoreBuilder, check_store_builder
 
 #: Kafka's internal setting for what KAFKA-19668 has mended, off unless it is set.
 PROCESS_FIX = "__enable.process.processValue.fix__"
@@ -84,6 +84,7 @@ class Topology:
 
     def add_state_store(self, store_builder: StoreBuilder, *processor_names: str) -> Topology:
         """Add a store and connect it to processors."""
+        check_store_builder(store_builder)
         self.builder.add_state_store(store_builder, processor_names)
         return self
 
