@@ -172,4 +172,4 @@ PLANTED: tuple[Patch, ...] = (
 @pytest.mark.slow
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
 def test_a_planted_fault_is_found(plant: Patch) -> None:
-    assert is_found(plant, range(120)) is not None
+    assert is_found(plant, range(300)) is not None

@@ -8,13 +8,18 @@ from typing import Any
 
 import pytest
 
+from barnabas.broker import delayed_produce
+from barnabas.broker.coordinator import committed_answers
 from barnabas.broker.log.local_log import LocalLog
 from barnabas.broker.log.producer_state_manager import ProducerStateManager
 from barnabas.broker.log.unified_log import UnifiedLog
+from barnabas.broker.partition import Partition
 from barnabas.broker.replication import quiet_partitions, replica_fetcher
+from barnabas.broker.replication.in_sync_replicas import InSyncReplicas
 from barnabas.broker.replication.partition_state import PendingExpandIsr
 from barnabas.broker.replication.quiet_partitions import QuietPartitions
 from barnabas.broker.replication.replica_fetcher import ReplicaFetcher
+from barnabas.protocol.api_keys import ApiKey
 from tests.support.richer_cluster import RicherCluster
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -90,6 +95,56 @@ def end_no_transaction(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProducerStateManager, "complete_txn", lambda *_: None)
 
 
+def answer_for_a_marker_that_is_not_committed(patch: pytest.MonkeyPatch) -> None:
+    """The coordinator takes a marker for written that an old leader has appended, and is cut there."""
+    patch.delitem(committed_answers._NAMES, ApiKey.WRITE_TXN_MARKERS)
+
+
+def acknowledge_before_the_followers(patch: pytest.MonkeyPatch) -> None:
+    """acks=all as if it was acks=1."""
+    patch.setattr(delayed_produce, "_is_settled", lambda _waiting: True)
+
+
+def take_nobody_into_the_isr(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(InSyncReplicas, "expand", lambda *_: None)
+
+
+def wait_for_a_lost_answer(patch: pytest.MonkeyPatch) -> None:
+    """A follower whose leader was restarted asks no more."""
+    patch.setattr(ReplicaFetcher, "next_deadline", lambda _self: float("inf"))
+    original = ReplicaFetcher.disconnected
+
+    def disconnected(self: ReplicaFetcher, now: float) -> None:
+        original(self, now)
+        patch.setattr(self, "next_request", lambda _now: None, raising=False)
+
+    patch.setattr(ReplicaFetcher, "disconnected", disconnected)
+
+
+def begin_an_empty_replica_at_the_end(patch: pytest.MonkeyPatch) -> None:
+    original = ReplicaFetcher._start_at
+
+    def start_at(self: Any, name: Any, state: Any, _leader_start: int, now: Any) -> None:
+        original(self, name, state, state.leader_end_offset, now)
+
+    patch.setattr(ReplicaFetcher, "_start_at", start_at)
+
+
+def lead_without_being_the_leader(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Partition, "check_leader", lambda _self: None)
+
+
+def obey_an_answer_of_another_leadership(patch: pytest.MonkeyPatch) -> None:
+    """What AlterPartition has changed is taken in, whatever has come meanwhile."""
+    original = InSyncReplicas.accepted
+
+    def accepted(self: InSyncReplicas, proposal: Any, registration: Any) -> bool:
+        self.state = proposal
+        return original(self, proposal, registration)
+
+    patch.setattr(InSyncReplicas, "accepted", accepted)
+
+
 def is_found(plant: Patch, seeds: range) -> int | None:
     """Return the first seed whose history shows the fault."""
     for seed in seeds:
@@ -97,7 +152,7 @@ def is_found(plant: Patch, seeds: range) -> int | None:
             plant(patch)
             stranded = plant is forget_a_pending_expansion
             try:
-                Stranded(seed, brokers=3).run(4) if stranded else RicherCluster(seed).run()
+                Stranded(seed, brokers=3).run(4) if stranded else RicherCluster(seed, 5, (1, 3)[seed % 2]).run()
             except (AssertionError, LookupError):
                 return seed
     return None
@@ -111,6 +166,13 @@ PLANTED: tuple[Patch, ...] = (
     tell_of_no_aborted_transactions,
     read_open_transactions,
     end_no_transaction,
+    answer_for_a_marker_that_is_not_committed,
+    acknowledge_before_the_followers,
+    take_nobody_into_the_isr,
+    wait_for_a_lost_answer,
+    begin_an_empty_replica_at_the_end,
+    lead_without_being_the_leader,
+    obey_an_answer_of_another_leadership,
 )
 
 
