@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 from barnabas import Consumer, Producer
@@ -48,11 +49,19 @@ class Numbers:
 class Traffic:
     """Numbers on their way from a producer to a consumer, as long as the block lasts.
 
-    Then it is checked that each came once, and those of a partition in their order.
+    Then it is checked that each came once, and those of a partition in their order; with `may_repeat` that each came.
     """
 
-    def __init__(self, settings: dict[str, Any], **consumer_settings: Any) -> None:
-        self._numbers = Numbers(settings)
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        *,
+        producer_settings: Mapping[str, Any] | None = None,
+        may_repeat: bool = False,
+        **consumer_settings: Any,
+    ) -> None:
+        self._numbers = Numbers({**settings, **(producer_settings or {})})
+        self._may_repeat = may_repeat
         self.consumer: Consumer[Any, Any] = Consumer(
             TOPIC, {**settings, "group.id": "readers", "auto.offset.reset": "earliest", **consumer_settings}
         )
@@ -67,9 +76,14 @@ class Traffic:
         """How many numbers were sent so far."""
         return self._numbers.sent
 
+    @property
+    def _is_missing(self) -> bool:
+        """Whether numbers that were sent were not read so far."""
+        return (len(set(self.read)) if self._may_repeat else len(self.read)) < self.sent
+
     def _read(self) -> None:
         try:
-            while not self._numbers.is_over or len(self.read) < self.sent:
+            while not self._numbers.is_over or self._is_missing:
                 for record in self.consumer.poll(0.2):
                     self.read.append(int(record.value))
                     self._by_partition[record.partition].append(self.read[-1])
@@ -104,5 +118,8 @@ class Traffic:
             if self._failure is not None:
                 raise self._failure
             assert self._numbers.outcomes == [None] * self.sent
+            if self._may_repeat:
+                assert sorted(set(self.read)) == list(range(self.sent))
+                return
             assert sorted(self.read) == list(range(self.sent))
             assert all(numbers == sorted(numbers) for numbers in self._by_partition.values())

@@ -35,11 +35,13 @@ def test_the_same_with_two_phase_commit() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("broker", ["apache-kafka", "apache-kafka-cluster"])
-def test_the_same_on_apache_kafka(broker: str) -> None:
-    if (why := apache_kafka.why_not()) is not None:
+@pytest.mark.parametrize("broker", ["barnabas-cluster", "apache-kafka", "apache-kafka-cluster"])
+def test_the_same_on_three_brokers_and_on_apache_kafka(broker: str) -> None:
+    why = apache_kafka.why_not()
+    if why is not None and broker != "barnabas-cluster":
         pytest.skip(why)
 
     outcome = torment(60, broker=broker)
 
     assert outcome.is_exact, outcome
+    assert outcome.kills["broker"] > 0
