@@ -77,6 +77,8 @@ def with_commits(api_key: int, local: Handler) -> Handler:
 
     def handle(broker: BrokerState, context: RequestContext, request: Message) -> Message | DelayedOperation | None:
         def refused(problem: errors.KafkaError) -> Message:
+            if api_key == ApiKey.WRITE_TXN_MARKERS:
+                return _markers_refused(request, context.api_version, problem)
             return _refused(broker, lambda: local(broker, context, request), problem)
 
         def committed(message: Message | None) -> Message | DelayedOperation:
@@ -155,6 +157,17 @@ def _refused(
     finally:
         for coordinator in coordinators:
             coordinator.refuse(None)
+
+
+def _markers_refused(request: Message, version: int, problem: errors.KafkaError) -> Message:
+    """Return that no marker was written: no coordinator stands before them, so the handler would append them again."""
+    from barnabas.broker.error_responses import error_response
+
+    lost = isinstance(problem, errors.NotLeaderOrFollowerError)
+    code = errors.NotLeaderOrFollowerError.code if lost else errors.KafkaTimeoutError.code
+    response = error_response(ApiKey.WRITE_TXN_MARKERS, request, version, code)
+    assert response is not None, "every partition has a place for an error"
+    return response
 
 
 # -- which partitions an answer rests on -----------------------------------------------------------------------------

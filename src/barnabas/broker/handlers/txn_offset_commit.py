@@ -82,7 +82,10 @@ def _verify(broker: BrokerState, context: RequestContext, request: TxnOffsetComm
     version = context.api_version
     groups = broker.group_coordinator
     groups.ensure_topic(context.now_ms)
-    partition = broker.replica_manager.partition(GROUP_METADATA_TOPIC, groups.partition_for(request.group_id))
+    index = groups.partition_for(request.group_id)
+    # A broker that does not serve the group asks no other one: a refusal waits for nothing (`committed_answers`).
+    groups.check_partition(index)
+    partition = broker.replica_manager.partition(GROUP_METADATA_TOPIC, index)
     batch = TransactionalBatch(partition, request.producer_id, request.producer_epoch, NO_SEQUENCE)
     mode = ADD if version >= _ADDS_PARTITION_FROM else ABORTABLE if version >= _ABORTABLE_FROM else INVALID_STATE
     refused = broker.add_partitions_to_txn_manager.check(request.transactional_id, [batch], mode, context.instant)

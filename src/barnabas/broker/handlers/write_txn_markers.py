@@ -20,6 +20,7 @@ from barnabas.protocol.messages.write_txn_markers_response import (
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.partition import Partition
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.message import Message
     from barnabas.protocol.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
@@ -45,6 +46,7 @@ def handle(
 def _append_all(markers: PartitionMarkers, request: WriteTxnMarkersRequest, now_ms: int) -> Pieces:
     results = []
     appends = 0
+    written: list[tuple[WritableTxnMarkerPartitionResult, Partition, int]] = []
     for asked in request.markers:
         result = WritableTxnMarkerResult(producer_id=asked.producer_id)
         for topic in asked.topics:
@@ -52,11 +54,18 @@ def _append_all(markers: PartitionMarkers, request: WriteTxnMarkersRequest, now_
             for index in dict.fromkeys(topic.partition_indexes):
                 code = _append(markers, _marker(asked, topic.name, index), now_ms)
                 partitions.append(WritableTxnMarkerPartitionResult(index, code))
+                partition = markers.partition(topic.name, index) if not code else None
+                if partition is not None:
+                    written.append((partitions[-1], partition, partition.leaderships))
                 appends += 1
                 if appends % _APPENDS_AT_ONCE == 0:
                     yield None
             result.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
         results.append(result)
+    for told, partition, leaderships in written:
+        # Between two pieces another broker may have come to lead it, which has no marker.
+        if not partition.is_leader or partition.leaderships != leaderships:
+            told.error_code = errors.NotLeaderOrFollowerError.code
     return WriteTxnMarkersResponse(markers=results)
 
 

@@ -16,6 +16,7 @@ from barnabas.records.control_record import EndTxnMarker, build_end_txn_marker
 
 if TYPE_CHECKING:
     from barnabas.broker.groups.group_coordinator import GroupCoordinator
+    from barnabas.broker.partition import Partition
     from barnabas.broker.replica_manager import ReplicaManager
     from barnabas.broker.transactions.marker import Marker, MarkerAnswer
 
@@ -68,6 +69,10 @@ class PartitionMarkers:
         self._replica_manager.append(partition, control_record, now_ms, COORDINATOR)
         if topic == GROUP_METADATA_TOPIC:
             self._group_coordinator().complete_transaction(index, marker.producer_id, marker.commit)
+
+    def partition(self, topic: str, index: int) -> Partition | None:
+        """Return a partition that this broker has had a use for."""
+        return self._replica_manager.used_partition(topic, index)
 
     def check_marker_epoch(self, partition: TopicIndex, producer_id: int, epoch: int) -> None:
         """Raise `InvalidProducerEpochError` unless the epoch ends a transaction of the second protocol.

@@ -42,7 +42,7 @@ FEARED = {
     "read past the high watermark": ("data plane", "read_past_the_high_watermark"),
     "marker sent to an old leader": ("data plane", "answer_for_a_marker_that_is_not_committed"),
     "acknowledged by a leader that was another's follower": ("data plane", "acknowledge_in_another_leadership"),
-    "stale controller goes on": ("controller on ZooKeeper", "go_on_after_a_lost_connection"),
+    "stale controller goes on": ("controller on ZooKeeper", "go_on_in_another_session"),
     "zkVersion not checked": ("controller on ZooKeeper", "write_without_a_fence"),
     "an election among all replicas": ("controller of the quorum", "elects anybody"),
     "a replica whose end was not clean stays eligible (KIP-966)": (
