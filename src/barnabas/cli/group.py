@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli import group_offsets, share_group
+from barnabas.cli import group_offsets, share_group, streams_group
 from barnabas.cli.arguments import Subparsers, add_command, add_connection
+from barnabas.cli.committed_offsets import committed_partitions
 from barnabas.cli.connection import admin_client
 from barnabas.cli.output import print_json, print_rows, print_table, printable, report_failures
+from barnabas.client.admin.groups import GroupType
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -21,6 +23,9 @@ _EXAMPLES = """\
   barnabas group offsets reset tower --topic flights --to-datetime -2h --execute  does it
 """
 
+#: What tells of groups that are not of consumers.
+_OTHER_KINDS: dict[GroupType | None, Any] = {GroupType.SHARE: share_group, GroupType.STREAMS: streams_group}
+
 
 def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
@@ -33,7 +38,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add_connection(listing)
     listing.set_defaults(action=_list)
 
-    describe = add_command(parts, "describe", "show state, members, and the lag of each partition")
+    describe = add_command(parts, "describe", "show state, members, tasks, topology, and the lag of each partition")
     describe.add_argument("groups", metavar="GROUP", nargs="+")
     add_connection(describe)
     describe.set_defaults(action=_describe)
@@ -59,16 +64,17 @@ def _list(args: Namespace) -> int:
 
 def _describe(args: Namespace) -> int:
     with admin_client(args) as admin:
-        shared = share_group.share_groups(admin, args.groups)
-        found = admin.describe_groups([name for name in args.groups if name not in shared], raise_errors=False)
-        of_consumers = {group.group_id: _document(admin, group) for group in found.values()}
-        of_queues = {name: share_group.document(admin, name) for name in shared}
-        documents = [told for name in args.groups if (told := of_consumers.get(name) or of_queues.get(name))]
+        types = share_group.types_of(admin, args.groups)
+        told = {name: _OTHER_KINDS[kind].document(admin, name) for name, kind in types.items() if kind in _OTHER_KINDS}
+        found = admin.describe_groups([name for name in args.groups if name not in told], raise_errors=False)
+        told.update({group.group_id: _document(admin, group) for group in found.values()})
+        documents = [told[name] for name in args.groups if name in told]
     if args.output == "json":
         print_json(documents)
     else:
         for number, document in enumerate(documents):
-            prints = share_group.print_description if document["group"] in shared else _print_description
+            other = _OTHER_KINDS.get(types.get(document["group"]))
+            prints = _print_description if other is None else other.print_description
             prints(document, is_first=number == 0)
     return report_failures("group describe", found.errors.values())
 
@@ -84,7 +90,8 @@ def _document(admin: AdminClient, group: GroupDescription) -> dict[str, Any]:
         }
         for member in group.members
     ]
-    partitions = _partitions(admin, group)
+    readers = {partition: member for member in group.members for partition in member.assignment}
+    partitions = committed_partitions(admin, group.group_id, readers)
     lags = [row["lag"] for row in partitions if row["lag"] is not None]
     return {
         "group": group.group_id,
@@ -95,35 +102,6 @@ def _document(admin: AdminClient, group: GroupDescription) -> dict[str, Any]:
         "members": members,
         "partitions": partitions,
     }
-
-
-def _partitions(admin: AdminClient, group: GroupDescription) -> list[dict[str, Any]]:
-    """Return what was committed or is assigned: how far the group is, how far the log, and who reads."""
-    from barnabas.cli.topic_offsets import partition_bounds
-
-    committed = admin.list_consumer_group_offsets(group.group_id)
-    readers = {partition: member for member in group.members for partition in member.assignment}
-    wanted = sorted(committed.keys() | readers.keys())
-    there = admin.describe_topics({p.topic for p in wanted}, raise_errors=False) if wanted else {}
-    bounds = partition_bounds(admin, [partition for partition in wanted if partition.topic in there])
-    rows = []
-    for partition in wanted:
-        offset = committed[partition].offset if partition in committed else None
-        end = bounds[partition].end if partition in bounds else None
-        reader = readers.get(partition)
-        rows.append(
-            {
-                "topic": partition.topic,
-                "partition": partition.partition,
-                "committedOffset": offset,
-                "endOffset": end,
-                "lag": None if offset is None or end is None else max(0, end - offset),
-                "member": reader.client_id if reader else None,
-                "memberId": reader.member_id if reader else None,
-                "metadata": committed[partition].metadata if partition in committed else None,
-            }
-        )
-    return rows
 
 
 def _print_description(document: dict[str, Any], *, is_first: bool) -> None:

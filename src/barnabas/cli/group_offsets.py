@@ -8,6 +8,7 @@ from barnabas.cli import share_group
 from barnabas.cli.arguments import Subparsers, add_command, add_connection, not_negative, partition_numbers
 from barnabas.cli.connection import admin_client
 from barnabas.cli.output import note, print_rows, report_failures
+from barnabas.client.admin.groups import GroupType
 from barnabas.client.position_syntax import BEGINNING, END, OFFSET, TIME, Position, Range, parse_time
 from barnabas.clock import wall_clock_ms
 from barnabas.errors import GroupNotEmptyError, IllegalArgumentError, KafkaError, UnknownTopicOrPartitionError
@@ -118,10 +119,13 @@ def _position(args: argparse.Namespace) -> Position | None:
 
 
 def _check_without_members(admin: AdminClient, group: str) -> None:
-    found = admin.describe_groups([group], raise_errors=False)
-    members = found[group].members if group in found else []
-    if members:
-        raise GroupNotEmptyError(f"group {group!r} has {len(members)} members, who would not notice")
+    if share_group.types_of(admin, [group]).get(group) == GroupType.STREAMS:
+        count = len(admin.describe_streams_groups([group])[group].members)
+    else:
+        found = admin.describe_groups([group], raise_errors=False)
+        count = len(found[group].members) if group in found else 0
+    if count:
+        raise GroupNotEmptyError(f"group {group!r} has {count} members, who would not notice")
 
 
 def _committed(admin: AdminClient, group: str, *, is_shared: bool) -> dict[TopicPartition, int]:

@@ -15,10 +15,15 @@ if TYPE_CHECKING:
     from barnabas.protocol.topic_partition import TopicPartition
 
 
+def types_of(admin: AdminClient, groups: Collection[str]) -> dict[str, GroupType | None]:
+    """Return the type of each group that there is."""
+    found = admin.list_groups(raise_errors=False)
+    return {name: found[name].type for name in groups if name in found}
+
+
 def share_groups(admin: AdminClient, groups: Collection[str]) -> set[str]:
     """Return those of the groups that are share groups."""
-    found = admin.list_groups(raise_errors=False)
-    return {name for name in groups if name in found and found[name].type == GroupType.SHARE}
+    return {name for name, kind in types_of(admin, groups).items() if kind == GroupType.SHARE}
 
 
 def document(admin: AdminClient, group_id: str) -> dict[str, Any]:

@@ -104,7 +104,10 @@ class World:
     def heartbeat(self) -> None:
         member = self.some()
         if member is not None:
-            code = member.beat(self.random.random() < 0.3)
+            # Who has not yet taken up what it was told, and loses the answer, holds for a moment what is another's, as
+            # in Apache Kafka: its next heartbeat is fenced.
+            is_taken_up = member.told is None or member.told == member.owned
+            code = member.beat(is_taken_up and self.random.random() < 0.3)
             assert code in (0, *FENCED), code
 
     def take_up(self) -> None:
