@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.peers.zookeeper import class_path
 
-_PROGRAM = Path(__file__).parents[1] / "interop/java/PasswordEncoders.java"
+_PROGRAM = Path(__file__).parents[1] / "interop/java-3.9/PasswordEncoders.java"
 VECTORS = Path(__file__).parents[1] / "vectors/data/password_encoder.json"
 SECRETS = ("secret", "gr\u00fc\u00dfe \u20ac \U0001f511")
 TEXTS = ("", "x", "fifteen bytes..", "sixteen bytes...", "p\u00e4sswort, mit: Kommas \U0001f511", "long" * 99)
