@@ -28,21 +28,23 @@ ROUND = 100
 INTERNAL = ("wc-counts-repartition", "wc-again-repartition", "wc-counts-changelog")
 
 
-@pytest.fixture
-def broker() -> Iterator[Broker]:
-    settings = {
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
-        "offsets.topic.num.partitions": 4,
-        "transaction.state.log.num.partitions": 4,
-        "group.streams.min.heartbeat.interval.ms": 100,
-        "group.streams.heartbeat.interval.ms": 200,
-        "group.streams.min.session.timeout.ms": 1000,
-        "group.streams.session.timeout.ms": 6000,
-        "group.streams.initial.rebalance.delay.ms": 500,
-        "group.streams.assignment.interval.ms": 200,
-        "group.streams.num.standby.replicas": 1,
-    }
-    with Broker(config=settings) as running:
+SETTINGS: dict[str, object] = {
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
+    "offsets.topic.num.partitions": 4,
+    "transaction.state.log.num.partitions": 4,
+    "group.streams.min.heartbeat.interval.ms": 100,
+    "group.streams.heartbeat.interval.ms": 200,
+    "group.streams.min.session.timeout.ms": 1000,
+    "group.streams.session.timeout.ms": 6000,
+    "group.streams.initial.rebalance.delay.ms": 500,
+    "group.streams.assignment.interval.ms": 200,
+    "group.streams.num.standby.replicas": 1,
+}
+
+
+@pytest.fixture(params=[1])
+def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    with Broker(brokers=request.param, config=SETTINGS) as running:
         yield running
         assert "please report this" not in running.log_text()
 
@@ -100,7 +102,9 @@ def start(broker: Broker, tmp_path: Path) -> Iterator[Callable[[int], Applicatio
 @pytest.fixture
 def admin(broker: Broker) -> Iterator[AdminClient]:
     with AdminClient(bootstrap_servers=broker.bootstrap_servers) as client:
-        client.create_topics([NewTopic(f"wc-{name}", PARTITIONS) for name in ("lines", "counts", "names", "joined")])
+        names = ("lines", "counts", "names", "joined")
+        replicas = min(3, len(client.describe_cluster().nodes))
+        client.create_topics([NewTopic(f"wc-{name}", PARTITIONS, replicas) for name in names])
         yield client
 
 
@@ -216,3 +220,24 @@ def test_kafkas_tool_lists_describes_resets_and_deletes(
     assert not [p for p in admin.list_streams_group_offsets({"wc": None})["wc"] if p.topic == "wc-lines"]
     tool("--delete", "--group", "wc")
     assert "wc" not in admin.list_groups()
+
+
+@pytest.mark.parametrize("broker", [3], indirect=True)
+def test_the_application_goes_on_without_the_broker_that_coordinates_it(
+    broker: Broker, admin: AdminClient, start: Callable[[int], Application]
+) -> None:
+    send(broker, ROUND)
+    start(1001)
+    second = start(1002)
+    wait_for(lambda: counted(broker, "wc-joined") >= ROUND * len(WORDS))
+    killed = group_of(admin).coordinator.id
+    broker.kill(killed)
+    send(broker, ROUND)
+    wait_for(lambda: counted(broker, "wc-joined") >= 2 * ROUND * len(WORDS))
+    assert group_of(admin).coordinator.id != killed
+    broker.start(killed)
+    second.kill()
+    send(broker, ROUND)
+    wait_for(lambda: counted(broker, "wc-joined") >= 3 * ROUND * len(WORDS))
+    numbers = [str(number) for number in range(1, 3 * ROUND + 1)]
+    assert committed(broker, "wc-counts") == dict.fromkeys(WORDS, numbers)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from barnabas.broker.request_dispatcher import Service
     from barnabas.network.node import Node
 
-#: Levels of features that a member of a cluster can go by. What has a level here and no API (streams groups) is left
+#: Levels of features that a member of a cluster can go by. What has a level here and no API is left
 #: to the other brokers: a cluster at that level is joined all the same.
 FEATURES: dict[str, tuple[int, int]] = {
     "metadata.version": (7, 30),
