@@ -195,7 +195,13 @@ class ZooKeeperCluster:
                 return None
 
     def hand_over_to(self, *wanted: int) -> int:
-        """Depose controllers until one of these brokers is it; returns which."""
+        """Depose controllers until one of these brokers is it; returns which.
+
+        That waits until no topic is being deleted: a controller of Apache Kafka 3.9 that is deposed in the middle of a
+        change keeps half a batch of requests, and fails at every change when it is controller again ("state change
+        requests batch is not empty", ZkReplicaStateMachine).
+        """
+        self._wait_for_deletions()
         deadline, stopped = time.monotonic() + 60, list[int]()
         while True:
             found = self.controller
@@ -212,6 +218,12 @@ class ZooKeeperCluster:
             for number in stopped if self.controller in wanted else ():
                 self.brokers[number].start()
             time.sleep(0.2)
+
+    def _wait_for_deletions(self) -> None:
+        deadline = time.monotonic() + 30
+        with self._client() as client:
+            while client.get_children(f"{_CHROOT}/admin/delete_topics") and time.monotonic() < deadline:
+                time.sleep(0.1)
 
     @contextmanager
     def _client(self) -> Iterator[Any]:
