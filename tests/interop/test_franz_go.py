@@ -21,7 +21,7 @@ def program() -> Path:
 
 def run(program: Path, broker: Broker, *arguments: str) -> str:
     done = subprocess.run(
-        [str(program), broker.bootstrap_servers, *arguments], capture_output=True, text=True, timeout=90, check=False
+        [str(program), broker.bootstrap_servers, *arguments], capture_output=True, text=True, timeout=180, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

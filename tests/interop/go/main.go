@@ -17,7 +17,7 @@ var commands = map[string]func(ctx context.Context, bootstrap string, arguments 
 }
 
 func main() {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 150*time.Second)
 	defer cancel()
 	if len(os.Args) < 3 || commands[os.Args[2]] == nil {
 		fmt.Fprintln(os.Stderr, "usage: interop BOOTSTRAP etl PREFIX BALANCER CODEC RECORDS | admin PREFIX | transactions PREFIX RECORDS | secured JSON")
