@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: More is not read of one partition at once, but for one batch: most of it would not be acquired.
 _MOST_BYTES = 1 << 20
+#: So much more is read than the records of the last read would take, and so much at least.
+_MARGIN, _LEAST_BYTES = 1.25, 1 << 15
 
 
 class ShareFetchLimits(NamedTuple):
@@ -100,10 +102,11 @@ class DelayedShareFetch(DelayedOperation):
             try:
                 self._follow_log(led, state)
                 offset = state.next_fetch_offset()
+                most = self._bytes_of(led, share)
                 if not is_last and self._cold_reads < READS:
-                    cold += cold_ranges(led.replica.log, offset, share)
+                    cold += cold_ranges(led.replica.log, offset, most)
                 if not cold:
-                    found = led.replica.log.read(offset, share, isolation=self._limits.isolation)
+                    found = led.replica.log.read(offset, most, isolation=self._limits.isolation)
                     reads.append(_Read(led, state, offset, found))
             except errors.KafkaError as problem:
                 failed.append(SharedRecords(led, problem=problem))
@@ -118,6 +121,13 @@ class DelayedShareFetch(DelayedOperation):
         if not is_last and not failed and not acquired:
             return None
         return self._finish(failed + acquired, now)
+
+    def _bytes_of(self, led: LedSharePartition, share: int) -> int:
+        """Return how much to read: what the wanted records take, by the size of those before."""
+        if not led.record_size:
+            return share
+        wanted = int(led.record_size * self._limits.acquirer.max_records * _MARGIN)
+        return min(share, max(wanted, self._limits.min_bytes, _LEAST_BYTES))
 
     def _can_acquire(self, led: LedSharePartition) -> bool:
         if not led.is_led and led.problem is None:
@@ -149,8 +159,11 @@ class DelayedShareFetch(DelayedOperation):
             acquired = read.state.acquire(acquirer._replace(max_records=left), read.offset, fetched, limits, now)
             self._manager.acquired(read.led)
             if acquired:
-                left -= sum(one.last - one.first + 1 for one in acquired)
-                found.append(SharedRecords(read.led, _slice(records, headers, acquired), acquired))
+                count = sum(one.last - one.first + 1 for one in acquired)
+                left -= count
+                taken = _slice(records, headers, acquired)
+                read.led.record_size = len(taken) / count
+                found.append(SharedRecords(read.led, taken, acquired))
         return found
 
 

@@ -44,13 +44,15 @@ class LedSharePartition:
     Fetches that wait for it are parked under it.
     """
 
-    __slots__ = ("began", "expired_locks", "key", "leader_epoch", "problem", "replica", "state")
+    __slots__ = ("began", "expired_locks", "key", "leader_epoch", "problem", "record_size", "replica", "state")
 
     def __init__(self, key: SharePartitionKey, replica: Partition, began: float) -> None:
         self.key = key
         self.replica = replica
         #: When it was first asked for, in monotonic seconds.
         self.began = began
+        #: How many bytes an acquired record took in the log the last time; 0 before the first time.
+        self.record_size = 0.0
         #: How many records were freed because their locks had ended.
         self.expired_locks = 0
         self.leader_epoch = replica.leader_epoch

@@ -13,7 +13,9 @@ drops what is here and ends the sessions with their connections, by which the br
 lock may be over are not handed out. What a loop over the consumer has not come to counts as not delivered.
 
 Rule 4. **One request to each broker is in flight.** Acknowledgements go with the next fetch, or by themselves where
-records wait here already, where a lock is to be renewed, and where a commit was asked for.
+records wait here already, where a lock is to be renewed, and where a commit was asked for. While the application has
+many records, and needs little time for them, the next fetch is sent ahead; it does not wait at the broker, so that it
+holds up nothing that is to be said.
 
 The way of a call: `ShareConsumer` → `SharePolling` → `ShareConsumeRequestManager` (a `ShareSessionHandler` for each
 broker) → `ShareCompletedFetch` → `ShareInFlightBatch`, which hands records out and takes what is said of them. Offsets

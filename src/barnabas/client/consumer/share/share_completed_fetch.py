@@ -58,6 +58,11 @@ class ShareCompletedFetch:
         """The offsets that are left."""
         return [(first, last) for first, last, _ in self._acquired]
 
+    @property
+    def count(self) -> int:
+        """How many offsets are left."""
+        return sum(last - first + 1 for first, last, _ in self._acquired)
+
     def drain(self) -> None:
         """Forget the rest."""
         self._acquired.clear()

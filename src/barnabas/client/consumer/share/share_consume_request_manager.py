@@ -201,8 +201,11 @@ class ShareConsumeRequestManager:
 
     # --- sending
 
-    def tick(self, now: float, *, wants_records: bool) -> None:
-        """Send what can be sent: to each node what is to be said, or a fetch where `wants_records`."""
+    def tick(self, now: float, *, wants_records: bool, waits: bool = True) -> None:
+        """Send what can be sent: to each node what is to be said, or a fetch where `wants_records`.
+
+        Without `waits` the broker answers a fetch at once, whatever there is.
+        """
         leaders = self._assignment.by_leader()
         wanted = leaders if wants_records else {}
         cluster = self._metadata.fetch()
@@ -214,7 +217,7 @@ class ShareConsumeRequestManager:
             if node is None or self._client.is_unavailable(node, now):
                 self._give_up_on(state, node, now)
             elif not self._send_commit(node, state, now) and wants_records and not state.commits:
-                self._send_fetch(node, state, leaders.get(node_id, ()), now)
+                self._send_fetch(node, state, leaders.get(node_id, ()), now, waits=waits)
 
     def time_to_next(self, now: float) -> float:
         """Seconds until `tick` has something to do, answers apart."""
@@ -235,7 +238,9 @@ class ShareConsumeRequestManager:
         # What ends the session is read behind the fetch, which waits at the broker.
         return state.in_flight == _FETCH and bool(state.commits) and state.commits[0].is_close
 
-    def _send_fetch(self, node: Node, state: _Node, wanted: Collection[TopicIdPartition], now: float) -> None:
+    def _send_fetch(
+        self, node: Node, state: _Node, wanted: Collection[TopicIdPartition], now: float, *, waits: bool
+    ) -> None:
         said, state.piggyback = state.piggyback, {}
         if state.session.is_new and said:
             self._outcomes.answer_all(said, locks_are_gone())
@@ -245,6 +250,8 @@ class ShareConsumeRequestManager:
             return
         change = state.session.build(wanted)
         request = share_fetch(self._member, change, said, self._config, wants_records=wants_records)
+        if not waits:
+            request.max_wait_ms = 0
         state.in_flight = _FETCH
         self.metrics.sent(sum(map(len, said.values())), now)
         sent = _Sent(node.id, said, now, self._beginning)

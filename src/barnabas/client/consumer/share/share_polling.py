@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.client_utils import metric_config
@@ -40,6 +41,8 @@ AcknowledgementCommitCallback = Callable[[dict[TopicIdPartition, set[int]], Kafk
 
 # Seconds that the heartbeat thread has to leave the group, where the application does not wait for it.
 _FAREWELL = 5.0
+#: The next records are fetched ahead of the application where it needs less time (seconds) for those that it has.
+_SOON = 0.5
 #: Of the metrics of a group, those that Kafka's share consumers have.
 _OF_GROUP = frozenset(
     [
@@ -85,6 +88,9 @@ class SharePolling:
         self._told: deque[tuple[TopicIdPartition, Acknowledgements]] = deque()
         self._current = ShareFetch()
         self._arrow: Any = None
+        # When the last records were handed out, and whether this poll came soon after that.
+        self._handed_out_at = -inf
+        self._came_soon = False
         # An exception from outside ended a call in its middle.
         self._is_torn = False
 
@@ -134,6 +140,7 @@ class SharePolling:
         yield from self._tell_callback()
         now = self._clock()
         self._metrics.poll_began(now)
+        self._came_soon = now - self._handed_out_at <= _SOON
         try:
             yield from self._coordinator.poll(now)
             self._raise_errors()
@@ -141,9 +148,13 @@ class SharePolling:
             self._acknowledge_last(_ranges(rest), now)
             if rest:
                 return self._hand_out_rest(rest, now)
-            return result() if (yield from self._poll_until(now + timeout, now, collect)) else None
+            if not (yield from self._poll_until(now + timeout, now, collect)):
+                return None
+            self._fetch_ahead()
+            return result()
         finally:
-            self._metrics.on_poll_end(self._clock())
+            self._handed_out_at = self._clock()
+            self._metrics.on_poll_end(self._handed_out_at)
 
     def _poll_until(self, deadline: float, now: float, collect: Callable[[float], bool]) -> Steps[bool]:
         while True:
@@ -151,7 +162,8 @@ class SharePolling:
             if self.is_abandoned:
                 return False
             if collect(now):
-                self._send(now)
+                if not self._wants_more:
+                    self._send(now)
                 return True
             self._requests.tick(now, wants_records=not self._current.has_renewals)
             wait = min(deadline - now, self._coordinator.time_to_next_poll(now), self._requests.time_to_next(now))
@@ -188,10 +200,37 @@ class SharePolling:
                 "each has to be before the next poll(): call acknowledge(record), or release it"
             )
         said = self._current.take_acknowledged(undelivered, is_implicit=self.is_implicit)
-        if undelivered or self._requests.completed_fetches or any(one.has_renewals for _, one in said.values()):
+        waits_for_fetch = not self._requests.completed_fetches or self._will_fetch_ahead
+        if undelivered or not waits_for_fetch or any(one.has_renewals for _, one in said.values()):
             self._requests.commit_async(said, now + self._api_timeout)
         else:
             self._requests.piggyback(said)
+
+    # --- fetching ahead
+
+    @property
+    def _will_fetch_ahead(self) -> bool:
+        """Whether this poll will hand out all that waits here, and send the next fetch with what is to be said."""
+        waiting = sum(fetch.count for fetch in self._requests.completed_fetches)
+        return self._came_soon and not self._is_strict and self._is_plenty(waiting)
+
+    @property
+    def _wants_more(self) -> bool:
+        """Whether the next records are to be fetched while the application has these."""
+        if not self._came_soon or self._is_strict or self._requests.completed_fetches:
+            return False
+        return not self._current.has_renewals and self._is_plenty(len(self._current))
+
+    def _is_plenty(self, count: int) -> bool:
+        """Whether so many records let expect that there are more; with fewer, a fetch ahead would bring nothing."""
+        return self._max_poll_records // 2 <= count <= 2 * self._max_poll_records
+
+    def _fetch_ahead(self) -> None:
+        """Fetch the next records where the application comes back soon: what waits here is locked meanwhile."""
+        if self._wants_more:
+            now = self._clock()
+            self._requests.tick(now, wants_records=True, waits=False)
+            self._client.transmit_sends(now)
 
     def _has_nothing_to_collect(self) -> bool:
         return not self._requests.completed_fetches

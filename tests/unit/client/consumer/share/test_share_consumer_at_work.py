@@ -62,6 +62,43 @@ def test_acknowledgements_go_with_the_next_fetch_of_the_session(cluster: Scripte
     assert cluster.states() == {ACCEPTED: 6}
 
 
+def read_on(cluster: ScriptedQueue, consumer: ShareConsumer, seconds: float) -> int:
+    """Poll twice, with so much time between; returns how many records the application has got."""
+    got = len(poll(consumer))
+    cluster.now += seconds
+    return got + len(poll(consumer))
+
+
+@pytest.mark.parametrize(("seconds", "is_ahead"), [(0.4, True), (0.6, False)])
+def test_who_comes_back_soon_finds_the_next_records_already_there(
+    cluster: ScriptedQueue, seconds: float, is_ahead: bool
+) -> None:
+    consumer = consumer_of(cluster, max_poll_records=2)
+    assert read_on(cluster, consumer, seconds) == 4
+    assert len(fetches(cluster)) == (3 if is_ahead else 2)
+    assert fetches(cluster)[-1].max_wait_ms == (0 if is_ahead else 500), "what is ahead holds nothing up"
+    assert len(poll(consumer)) == 2
+    assert cluster.asked(ApiKey.SHARE_ACKNOWLEDGE) == [], "acknowledgements go with the fetches"
+    assert poll(consumer, 1) == []
+    assert cluster.states() == {ACCEPTED: 6}
+
+
+def test_nothing_is_fetched_ahead_of_few_records_or_under_a_limit(cluster: ScriptedQueue) -> None:
+    assert read_on(cluster, consumer_of(cluster, max_poll_records=100), 0.1) == 6
+    assert all(request.max_wait_ms for request in fetches(cluster))
+    other = ScriptedQueue()
+    other.append("t", 0, b"0", b"1", b"2", b"3")
+    assert read_on(other, consumer_of(other, max_poll_records=1, share_acquire_mode="record_limit"), 0.1) == 2
+    assert all(request.max_wait_ms for request in fetches(other))
+
+
+def test_what_was_fetched_ahead_is_released_by_close(cluster: ScriptedQueue) -> None:
+    consumer = consumer_of(cluster, max_poll_records=2)
+    assert read_on(cluster, consumer, 0.1) == 4
+    consumer.close()
+    assert cluster.states() == {ACCEPTED: 2, AVAILABLE: 4}
+
+
 def test_close_says_what_was_acknowledged_and_releases_the_rest(cluster: ScriptedQueue) -> None:
     consumer = consumer_of(cluster, **EXPLICIT)
     for record in consumer.poll(5):
