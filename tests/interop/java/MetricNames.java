@@ -4,12 +4,16 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.MetricName;
+import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
@@ -36,6 +40,28 @@ public class MetricNames {
         }
         consume(bootstrap, topic, "classic");
         consume(bootstrap, topic, "consumer");
+        share(bootstrap, topic);
+    }
+
+    static void share(String bootstrap, String topic) throws Exception {
+        String group = topic + "-share";
+        ConfigResource resource = new ConfigResource(ConfigResource.Type.GROUP, group);
+        AlterConfigOp earliest =
+                new AlterConfigOp(new ConfigEntry("share.auto.offset.reset", "earliest"), AlterConfigOp.OpType.SET);
+        try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
+            admin.incrementalAlterConfigs(Map.of(resource, List.of(earliest))).all().get();
+        }
+        Map<String, Object> settings = Map.of("bootstrap.servers", bootstrap, "group.id", group);
+        try (KafkaShareConsumer<String, String> consumer =
+                new KafkaShareConsumer<>(settings, new StringDeserializer(), new StringDeserializer())) {
+            consumer.subscribe(List.of(topic));
+            while (consumer.poll(Duration.ofMillis(100)).isEmpty()) {
+                continue;
+            }
+            consumer.commitSync();
+            consumer.poll(Duration.ofMillis(100));
+            print("share consumer", consumer.metrics());
+        }
     }
 
     static void consume(String bootstrap, String topic, String protocol) {

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas import Broker
+from barnabas import Broker, ShareConsumer
+from barnabas.admin import ConfigResource
 from barnabas.network.metric_group import Measured, MetricGroup
 from tests.unit.client.clients_at_work import at_work
 
@@ -37,8 +38,23 @@ def names_by_place(groups: list[MetricGroup]) -> dict[Place, set[str]]:
 @pytest.fixture(scope="module")
 def ours() -> Iterator[dict[str, dict[Place, set[str]]]]:
     """By client, after some work."""
-    with Broker() as broker, at_work(broker, "named") as (producer, consumer, admin):
-        clients: dict[str, Measured] = {"producer": producer, "consumer": consumer, "admin": admin}
+    quick = {"group.share.heartbeat.interval.ms": 100, "group.share.min.heartbeat.interval.ms": 100}
+    with (
+        Broker(config=quick) as broker,
+        at_work(broker, "named") as (producer, consumer, admin),
+        ShareConsumer("named", group_id="named-queue", bootstrap_servers=broker.bootstrap_servers) as share,
+    ):
+        earliest = {ConfigResource.group("named-queue"): {"share.auto.offset.reset": "earliest"}}
+        admin.incremental_alter_configs(earliest)
+        while not share.poll(0.2):
+            pass
+        share.commit_sync()
+        clients: dict[str, Measured] = {
+            "producer": producer,
+            "consumer": consumer,
+            "admin": admin,
+            "share consumer": share,
+        }
         yield {name: names_by_place(client.metric_groups()) for name, client in clients.items()}
 
 
@@ -48,7 +64,7 @@ def javas() -> dict[str, dict[Place, set[str]]]:
     for line in JAVA.read_text(encoding="utf-8").splitlines():
         client, group, tags, name = line.split("\t")
         place = group, frozenset(tags.split(",")) - {""}
-        found.setdefault(client.split()[0], {}).setdefault(place, set()).add(name)
+        found.setdefault(client.partition(" (")[0], {}).setdefault(place, set()).add(name)
     return found
 
 
@@ -60,7 +76,7 @@ def rows(text: str) -> list[list[str]]:
     return [line.strip("| ").split("|") for line in text.splitlines() if line.startswith("| `")]
 
 
-@pytest.mark.parametrize("client", ["producer", "consumer", "admin"])
+@pytest.mark.parametrize("client", ["producer", "consumer", "admin", "share consumer"])
 def test_a_client_has_javas_metrics_but_for_those_that_the_page_leaves_out_with_a_reason(
     ours: dict[str, dict[Place, set[str]]], client: str
 ) -> None:

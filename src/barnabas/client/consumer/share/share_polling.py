@@ -388,7 +388,8 @@ class SharePolling:
         network = [self._client.client.metrics, coordinator.network_client.metrics]
         of_group = {name: value for name, value in coordinator.metrics(now).items() if name in _OF_GROUP}
         groups = [
-            MetricGroup("consumer-share-metrics", {}, {**network_metrics(network, now), **self._metrics.as_dict(now)}),
+            MetricGroup("consumer-metrics", {}, network_metrics(network, now)),
+            MetricGroup("consumer-share-metrics", {}, self._metrics.as_dict(now)),
             MetricGroup("consumer-share-coordinator-metrics", {}, of_group),
             MetricGroup(SHARE_FETCH_GROUP, {}, self._requests.metrics.as_dict(now)),
             *node_metrics("consumer-node-metrics", network, now),
