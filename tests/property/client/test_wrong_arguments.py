@@ -18,6 +18,7 @@ from barnabas.errors import KafkaError
 from tests.support.scripted_cluster import ScriptedCluster
 from tests.support.scripted_queue import ACCEPTED, ScriptedQueue
 from tests.support.virtual_loop import VirtualBroker, VirtualEnvironment, run
+from tests.unit.broker.share.configs import set_group
 
 WRONG: tuple[Any, ...] = (
     1.5, -1, 2**70, float("nan"), "x\ud800", b"bytes", object(), [object()], {"x": object()}, {("t", 0): 1.5},
@@ -171,6 +172,46 @@ def test_a_wrong_value_does_a_consumer_for_asyncio_no_harm() -> None:
             committed = (await consumer.committed([T0]))[T0]
             assert committed is not None
             assert committed.offset == 7
+
+    run(scenario)
+    assert wrong_outcomes == []
+
+
+ASYNCHRONOUS_SHARE = dict(methods(aio.ShareConsumer))
+
+
+def test_a_wrong_value_does_a_share_consumer_for_asyncio_no_harm() -> None:
+    wrong_outcomes: list[str] = []
+
+    async def scenario(broker: VirtualBroker) -> None:
+        broker.create("t")
+        broker.append("t", 0, *[b"x"] * 10)
+        set_group(broker, "share.auto.offset.reset", "earliest")
+        async with aio.ShareConsumer(
+            "t", bootstrap_servers="broker:9092", environment=VirtualEnvironment(broker), group_id="g",
+            share_acknowledgement_mode="explicit",
+        ) as consumer:  # fmt: skip
+            records = list(await consumer.poll(30.0))
+            assert len(records) == 10
+            for name, parameters in ASYNCHRONOUS_SHARE.items():
+                for wrong, positional, keywords in calls(parameters):
+                    if "record" in keywords and wrong != "record":
+                        keywords["record"] = records[0]
+                    said = f"{name}(*{positional}, **{keywords})"
+                    try:
+                        result = getattr(consumer, name)(*positional, **keywords)
+                        if inspect.isawaitable(result):
+                            await asyncio.wait_for(result, 60)
+                    except KafkaError as error:
+                        if isinstance(error, TypeError) and wrong.rstrip("s") not in str(error):
+                            wrong_outcomes.append(f"{said} is refused without its name: {error!r}")
+                    except Exception as error:  # noqa: BLE001  whatever else it is, it is none of ours
+                        wrong_outcomes.append(f"{said} raises {error!r}")
+                    consumer.set_acknowledgement_commit_callback(None)
+                    consumer.subscribe("t")
+            for record in records:
+                consumer.acknowledge(record)
+            assert list((await consumer.commit_sync(timeout=5)).values()) == [None]
 
     run(scenario)
     assert wrong_outcomes == []
