@@ -1,10 +1,11 @@
-"""Share consumers: records/s and client CPU per record, ours, confluent-kafka's and Java's in turn on Apache Kafka.
+"""Share consumers: records/s and client CPU per record, ours, confluent-kafka's and Java's in turn, on both brokers.
 
-`./run bench race_share [--records N] [--rounds N] [--size BYTES]`
-The broker is Apache Kafka, as a process of its own. Every run is a fresh client process with a share group of its own
-that reads a topic of 6 partitions from the beginning, with implicit acknowledgement and the defaults of each client;
-the loop reads key, value, offset and delivery count of every record. Time runs from the first record to the last, but
-for Java's, which is kafka-share-consumer-perf-test and counts its start. Medians of the rounds, and ratios.
+`./run bench race_share [--records N] [--rounds N] [--size BYTES] [--brokers kafka,barnabas]`
+The brokers are processes of their own, and stay there while the other one is asked. Every run is a fresh client process
+with a share group of its own that reads a topic of 6 partitions from the beginning, with implicit acknowledgement and
+the defaults of each client; the loop reads key, value, offset and delivery count of every record. Time runs from the
+first record to the last, but for Java's, which is kafka-share-consumer-perf-test and counts its start. Medians of the
+rounds, and ratios.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import statistics
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from typing import Any
 
-from barnabas import AdminClient, NewTopic, Producer
+from barnabas import AdminClient, Broker, NewTopic, Producer
 from barnabas.admin import ConfigResource
 from tests.peers import apache_kafka
 
@@ -112,31 +114,51 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=500_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--size", type=int, default=100)
+    parser.add_argument("--brokers", default="kafka,barnabas", help="which, by comma")
     args = parser.parse_args()
-    with apache_kafka.ApacheKafka() as kafka:
-        _race(kafka.bootstrap_servers, args.records, args.rounds, args.size)
+    with ExitStack() as stack:
+        servers = {}
+        for name in args.brokers.split(","):
+            if name == "kafka":
+                servers[name] = stack.enter_context(apache_kafka.ApacheKafka()).bootstrap_servers
+            else:
+                servers[name] = stack.enter_context(Broker()).bootstrap_servers
+        _race(servers, args.records, args.rounds, args.size)
 
 
-def _race(bootstrap: str, records: int, rounds: int, size: int) -> None:
+def _race(servers: dict[str, str], records: int, rounds: int, size: int) -> None:
+    for bootstrap in servers.values():
+        _fill(bootstrap, records, size)
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for number in range(rounds):
+        for client in (*CLIENTS, "java"):
+            for broker, bootstrap in servers.items():
+                group = f"{client}-{number}"
+                earliest = {ConfigResource.group(group): {"share.auto.offset.reset": "earliest"}}
+                with AdminClient(bootstrap_servers=bootstrap) as admin:
+                    admin.incremental_alter_configs(earliest)
+                found.setdefault((broker, client), []).append(run(client, bootstrap, "share", group, records))
+    print(f"{records} records of {size} bytes, {rounds} rounds")
+    for broker in servers:
+        print(f"on {broker}")
+        medians = {
+            client: [statistics.median(one[key] for one in found[broker, client]) for key in ("rate", "cpu")]
+            for client in (*CLIENTS, "java")
+        }
+        own = medians["barnabas"][0]
+        for client, (rate, cpu) in medians.items():
+            ratio = own / rate
+            print(
+                f"{client:15} {rate:12,.0f} records/s  {ratio:5.2f} times that is ours  {cpu:6.2f} us of CPU a record"
+            )
+
+
+def _fill(bootstrap: str, records: int, size: int) -> None:
     with AdminClient(bootstrap_servers=bootstrap) as admin:
         admin.create_topics([NewTopic("share", num_partitions=PARTITIONS)])
-        with Producer(bootstrap_servers=bootstrap, linger_ms=20) as producer:
-            for number in range(records):
-                producer.send("share", bytes(size), partition=number % PARTITIONS)
-        found: dict[str, list[dict[str, Any]]] = {name: [] for name in (*CLIENTS, "java")}
-        for number in range(rounds):
-            for name, results in found.items():
-                group = f"{name}-{number}"
-                admin.incremental_alter_configs({ConfigResource.group(group): {"share.auto.offset.reset": "earliest"}})
-                results.append(run(name, bootstrap, "share", group, records))
-    print(f"{records} records of {size} bytes, {rounds} rounds")
-    medians = {
-        name: [statistics.median(one[key] for one in results) for key in ("rate", "cpu")]
-        for name, results in found.items()
-    }
-    own = medians["barnabas"][0]
-    for name, (rate, cpu) in medians.items():
-        print(f"{name:15} {rate:12,.0f} records/s  {own / rate:5.2f} times that is ours  {cpu:6.2f} us of CPU a record")
+    with Producer(bootstrap_servers=bootstrap, linger_ms=20) as producer:
+        for number in range(records):
+            producer.send("share", bytes(size), partition=number % PARTITIONS)
 
 
 if __name__ == "__main__":

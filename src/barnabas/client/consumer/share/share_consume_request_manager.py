@@ -204,7 +204,7 @@ class ShareConsumeRequestManager:
     def tick(self, now: float, *, wants_records: bool, waits: bool = True) -> None:
         """Send what can be sent: to each node what is to be said, or a fetch where `wants_records`.
 
-        Without `waits` the broker answers a fetch at once, whatever there is.
+        Without `waits` the broker answers a fetch at once, also with nothing.
         """
         leaders = self._assignment.by_leader()
         wanted = leaders if wants_records else {}
