@@ -13,6 +13,7 @@ from barnabas.admin import ClientQuotaEntity, NewTopic
 from tests.contract.waiting import eventually
 from tests.support.core_broker import SocketClient, produce
 from tests.support.running_console import RunningConsole
+from tests.support.streams_member import StreamsMember, subtopology
 from tests.unit.broker.transactions.wire import transactional_batch
 
 pytest.importorskip("starlette")
@@ -197,3 +198,18 @@ def test_a_group_shows_for_how_long_its_oldest_record_has_waited(
     assert not delays[1]["isAtLeast"]
     assert 0 <= delays[1]["ms"] <= time.time() * 1000 - began
     assert console.get(path(group))["history"][-1][2] is not None
+
+
+def test_a_streams_group_shows_what_its_tasks_read(
+    console: RunningConsole, bootstrap_servers: str, topic: str, new_name: Callable[[str], str]
+) -> None:
+    name = new_name("streams")
+    with AdminClient(bootstrap_servers=bootstrap_servers) as admin, SocketClient(bootstrap_servers) as client:
+        admin.list_consumer_group_offsets(name)
+        member = StreamsMember(lambda said: client.request(said, 0), name, (subtopology("0", topic),), group=name)
+        eventually(lambda: not member.heartbeat().error_code and bool(member.active))
+        found = console.get(path(name))
+        assert (found["type"], found["state"], found["protocol"]) == ("STREAMS", "STABLE", "topology 0")
+        (shown,) = found["members"]
+        assert shown["partitions"] == [f"{topic}-0", f"{topic}-1"]
+        member.leave()

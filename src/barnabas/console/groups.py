@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 from barnabas.admin import OffsetSpec
 from barnabas.client.position_syntax import BEGINNING, END, TIME, Range, parse_position, resolve
 from barnabas.console.lag_clock import DelayRow, delay_row
+from barnabas.console.streams_groups import described_group
 from barnabas.errors import GroupNotEmptyError, IllegalArgumentError
 from barnabas.protocol.topic_partition import TopicPartition
 
@@ -128,7 +129,7 @@ async def all_groups(admin: AdminClient, commands: Commands) -> Groups:
 
 async def group(admin: AdminClient, name: str, sampler: Sampler, now_ms: int, commands: Commands) -> Group:
     """Return one group. Raises `GroupIdNotFoundError`, `GroupAuthorizationError`, ..."""
-    description = (await admin.describe_groups([name]))[name]
+    description = await described_group(admin, name)
     committed = {p: found.offset for p, found in (await admin.list_consumer_group_offsets(name)).items()}
     owners = _owners(description)
     partitions = sorted(committed.keys() | owners.keys())
@@ -209,7 +210,7 @@ async def move_offsets(admin: AdminClient, body: Body, now_ms: int, commands: Co
     position = parse_position(to, now_ms)
     if position.kind in (BEGINNING, END) and position.value:
         raise IllegalArgumentError(f"{to!r}: offsets move to beginning, end, an offset, or a time such as -5m")
-    description = (await admin.describe_groups([name]))[name]
+    description = await described_group(admin, name)
     if description.members and not dry_run:
         raise GroupNotEmptyError(f"group {name!r} has {len(description.members)} members, who would not notice")
     committed = {p: found.offset for p, found in (await admin.list_consumer_group_offsets(name)).items()}
