@@ -78,8 +78,8 @@ def new_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
 
 @pytest.fixture
 def admin(bootstrap_servers: str) -> Iterator[AdminClient]:
-    """An admin client of the broker at hand."""
-    with AdminClient(bootstrap_servers=bootstrap_servers) as client:
+    """An admin client of the broker at hand, which gives up before the time of its test is over."""
+    with AdminClient(bootstrap_servers=bootstrap_servers, default_api_timeout_ms=30_000) as client:
         yield client
 
 

@@ -188,7 +188,7 @@ def test_text_without_a_serializer_is_refused_at_once_and_names_the_setting(brok
 @pytest.mark.shows("S3.37", breaks="barnabas.client.producer.append:_checked_partition")
 @pytest.mark.shows("S4.9", breaks="barnabas.client.producer.append:_checked_partition")
 def test_a_given_partition_is_used_as_it_is(broker: StoringBroker) -> None:
-    with connect(broker) as producer:
+    with connect(broker, max_block_ms=1000) as producer:
         partitions = [producer.send("test", b"v", b"same key", partition=n).result(10).partition for n in (2, 0, 1)]
 
     assert partitions == [2, 0, 1]
