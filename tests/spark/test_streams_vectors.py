@@ -27,7 +27,7 @@ import tools.streams_vectors.expressions
 import tools.streams_vectors.processors
 import tools.streams_vectors.steps
 from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer
-from barnabas.streams import KafkaStreams
+from barnabas.streams import KafkaStreams, StreamThreadExceptionResponse
 from barnabas.streams.engine.processors.emit_on_close import EMIT_INTERVAL_AGGREGATION, EMIT_INTERVAL_OUTER_JOIN
 from barnabas.streams.topology.processor_topology import topics_by_subtopology
 from tools.streams_vectors.__main__ import read
@@ -58,6 +58,9 @@ for module in (tools.streams_vectors.expressions, tools.streams_vectors.processo
     cloudpickle.register_pickle_by_value(module)  # workers do not have `tools`
 
 
+NUMBERS = {case["name"]: number for number, case in enumerate(read(FILE))}
+
+
 def topology_of(case: dict[str, Any]) -> Any:
     topology = CaseTopology(case)
     for step in case["steps"]:
@@ -66,7 +69,12 @@ def topology_of(case: dict[str, Any]) -> Any:
 
 
 def config_of(case: dict[str, Any]) -> dict[str, Any]:
-    return {**CONFIG, **(case.get("config") or {}), **AS_IN_THE_DRIVER, "application.id": case["name"]}
+    return {**CONFIG, **(case.get("config") or {}), **AS_IN_THE_DRIVER, "application.id": application_of(case)}
+
+
+def application_of(case: dict[str, Any]) -> str:
+    """Return an id as long as the one that the cases were made with: bounds in bytes count the names of topics."""
+    return f"{NUMBERS[case['name']]:0{len(CONFIG['application.id'])}}"
 
 
 def can_be_shown(case: dict[str, Any]) -> bool:
@@ -113,6 +121,12 @@ def _keeps_order(inputs: list[dict[str, Any]]) -> bool:
     return places == sorted(places)
 
 
+def patient(error: BaseException) -> StreamThreadExceptionResponse:
+    """Start again where Spark's ten seconds for a worker were too few: that says nothing of the case."""
+    is_slow = "failed to connect back" in str(error)
+    return StreamThreadExceptionResponse.REPLACE_THREAD if is_slow else StreamThreadExceptionResponse.SHUTDOWN_CLIENT
+
+
 class Run:
     """A case on a cluster of its own."""
 
@@ -134,7 +148,9 @@ class Run:
     def _start(self) -> KafkaStreams:
         config = {**config_of(self._case), "bootstrap.servers": self._servers, "state.dir": str(self._folder / "state")}
         place = str(self._folder / "checkpoint")
-        return KafkaStreams(topology_of(self._case), config, spark=self._spark, checkpoint_location=place).start()
+        streams = KafkaStreams(topology_of(self._case), config, spark=self._spark, checkpoint_location=place)
+        streams.set_uncaught_exception_handler(patient)
+        return streams.start()
 
     def next(self) -> bool:
         """Write the next batch; False when there is none."""
@@ -166,7 +182,7 @@ class Run:
         """Wait until all that was written is read, repartition topics too: nothing new for a while, and no lag."""
         deadline = time.monotonic() + LONGEST
         assert self._streams is not None
-        quiet, before = 0, None
+        quiet, before, group = 0, None, application_of(self._case)
         # Ends that readers of all records see: those of committed ones may still stand before what was written last.
         with (
             AdminClient(bootstrap_servers=self._servers) as admin,
@@ -175,9 +191,7 @@ class Run:
             while quiet < 3:
                 assert self._streams.exception is None, self._streams.exception
                 assert time.monotonic() < deadline, "it does not come to its end"
-                committed = {
-                    each: at.offset for each, at in admin.list_consumer_group_offsets(self._case["name"]).items()
-                }
+                committed = {each: at.offset for each, at in admin.list_consumer_group_offsets(group).items()}
                 ends = consumer.end_offsets(list(committed)) if committed else None
                 quiet = quiet + 1 if ends is not None and ends == committed == before else 0
                 before = committed
