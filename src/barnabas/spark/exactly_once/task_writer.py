@@ -8,14 +8,14 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from barnabas.client.producer.producer import Producer
 from barnabas.client.producer.transactions import detached as detached_transaction
 from barnabas.errors import KafkaError
 from barnabas.spark.client_cache import ClientCache
 from barnabas.spark.exactly_once import commit_protocol as protocol
-from barnabas.spark.exactly_once.decision import TaskState
+from barnabas.spark.exactly_once.decision import Decision, TaskState
 from barnabas.spark.exactly_once.decision_log import DecisionReader
 from barnabas.spark.exactly_once.driver_steps import SinkPlace
 from barnabas.spark.exactly_once.task_notes import Note
@@ -33,6 +33,13 @@ ABORT_TIMEOUT = 5.0
 _MOST_POOLS = 16
 
 
+class Decisions(Protocol):
+    """Who knows a query's last decision: a DecisionReader, for one."""
+
+    def read(self, query: str) -> Decision | None:
+        """Return it."""
+
+
 class RowSettings(NamedTuple):
     """How rows become records.
 
@@ -45,7 +52,7 @@ class RowSettings(NamedTuple):
     note: Callable[[], Note | None] = lambda: None
     notes_ends: bool = False
     asked: AskedRows | None = None
-    decisions: DecisionReader | None = None
+    decisions: Decisions | None = None
 
     def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Return the rows to write, those of an attempt before that was refused among them."""

@@ -19,7 +19,7 @@ from barnabas.spark.co_partitioned_rows import read_records
 from barnabas.spark.co_partitions import PlannedTask
 from barnabas.spark.exactly_once import task_writer
 from barnabas.spark.exactly_once.commit_protocol import Task as SparkTask
-from barnabas.spark.exactly_once.decision import Decision, TaskState
+from barnabas.spark.exactly_once.decision import COMPLETE, Decision, TaskState
 from barnabas.spark.exactly_once.decision_log import DecisionReader, log_end, settings_of
 from barnabas.spark.exactly_once.task_notes import Note
 from barnabas.spark.exactly_once.task_writer import RowSettings
@@ -100,7 +100,12 @@ class TaskHome:
             closing(self._send_errors(TaskId.parse(request.planned.name), attempt)) as asked,
         ):
             settings = RowSettings(
-                None, True, lambda: attempt.note, notes_ends=True, asked=asked, decisions=self._reader()
+                None,
+                True,
+                lambda: attempt.note,
+                notes_ends=True,
+                asked=asked,
+                decisions=_KnownDecisions(self._reader(), lambda: self._last, request.spark.batch),
             )
             report = task_writer.write(self._application.place, request.spark, attempt.rows, settings)
             report = report._replace(was_decided=report.was_decided or attempt.was_decided)
@@ -212,6 +217,24 @@ class TaskHome:
             if client is not None:
                 with suppress(KafkaError):
                     client.close()
+
+
+class _KnownDecisions:
+    """The decision log for the sink, which asks once rows are there: what the task has read before it computed will do.
+
+    It will do where that is the batch before, done: no id is free for less. A decision on this very batch that was made
+    since is found by the driver, as one that is made after the sink has looked.
+    """
+
+    def __init__(self, reader: DecisionReader, known: Callable[[], Decision | None], batch: int) -> None:
+        self._reader, self._known, self._batch = reader, known, batch
+
+    def read(self, query: str) -> Decision | None:
+        """Return the query's last decision."""
+        known = self._known()
+        if known is not None and known.batch == self._batch - 1 and known.state == COMPLETE:
+            return known
+        return self._reader.read(query)
 
 
 class Attempt:

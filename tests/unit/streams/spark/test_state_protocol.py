@@ -55,7 +55,7 @@ def test_a_process_that_keeps_its_tasks_restores_each_once() -> None:
 def test_a_task_that_moves_between_processes_is_restored_where_it_has_not_computed_last() -> None:
     cluster, processes = model.Cluster(), [model.Process("p"), model.Process("q")]
 
-    run(cluster, sink.Checkpoint(), "r1", processes)
+    run(cluster, sink.Checkpoint(), "moves", processes)
 
     assert sum(process.restores for process in processes) > model.TASKS
     assert model.problems(cluster, BATCHES) == []
