@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FILE = Path(__file__).parents[1] / "vectors" / "streams" / "topology-vectors.jsonl.gz"
-LONGEST = 240.0
+LONGEST = 900.0
 
 #: What the inputs' timestamps, near 1970, must not be measured by.
 TOPIC = {"retention.ms": "-1", "message.timestamp.type": "CreateTime"}

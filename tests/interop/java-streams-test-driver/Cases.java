@@ -22,12 +22,14 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.TestOutputTopic;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.TopologyTestDriver;
+import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler;
 import org.apache.kafka.streams.kstream.*;
 import org.apache.kafka.streams.processor.api.ContextualFixedKeyProcessor;
 import org.apache.kafka.streams.processor.api.ContextualProcessor;
@@ -58,13 +60,36 @@ public class Cases {
 
     public static void main(String[] arguments) throws Exception {
         var lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        if (arguments.length > 0) {
+            new Cases().serve(JSON.readTree(lines.readLine()), arguments[0], lines);
+            return;
+        }
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             System.out.println(JSON.writeValueAsString(new Cases().run(JSON.readTree(line))));
         }
     }
 
-    private ObjectNode run(JsonNode given) throws Exception {
-        ObjectNode expected = JSON.createObjectNode();
+    /** Runs a topology as an application on a cluster, until there is no more input; one line says that it runs. */
+    private void serve(JsonNode given, String servers, BufferedReader lines) throws Exception {
+        Properties config = configOf(given);
+        config.put("bootstrap.servers", servers);
+        config.put("processing.guarantee", "exactly_once_v2");
+        config.put("replication.factor", 1);
+        config.put("state.dir", System.getProperty("java.io.tmpdir"));
+        Topology topology = topologyOf(given, config);
+        try (KafkaStreams streams = new KafkaStreams(topology, config)) {
+            streams.setUncaughtExceptionHandler(problem -> {
+                System.out.println("failed: " + problem);
+                return StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
+            });
+            streams.start();
+            System.out.println("running");
+            while (lines.readLine() != null) {
+            }
+        }
+    }
+
+    private Properties configOf(JsonNode given) {
         Properties config = new Properties();
         config.put("application.id", "app");
         config.put("bootstrap.servers", "unused:9092");
@@ -72,15 +97,25 @@ public class Cases {
         config.put("default.key.serde", Serdes.StringSerde.class);
         config.put("default.value.serde", Serdes.StringSerde.class);
         given.path("config").fields().forEachRemaining(entry -> config.put(entry.getKey(), entry.getValue().asText()));
+        return config;
+    }
+
+    private Topology topologyOf(JsonNode given, Properties config) {
+        for (JsonNode step : given.get("steps")) {
+            Object result = take(step);
+            if (step.has("id")) {
+                made.put(step.get("id").asText(), result);
+            }
+        }
+        return builder.build(config);
+    }
+
+    private ObjectNode run(JsonNode given) throws Exception {
+        ObjectNode expected = JSON.createObjectNode();
+        Properties config = configOf(given);
         Topology topology;
         try {
-            for (JsonNode step : given.get("steps")) {
-                Object result = take(step);
-                if (step.has("id")) {
-                    made.put(step.get("id").asText(), result);
-                }
-            }
-            topology = builder.build(config);
+            topology = topologyOf(given, config);
         } catch (RuntimeException problem) {
             expected.put("refused", problem.toString());
             return expected;
