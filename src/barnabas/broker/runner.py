@@ -248,7 +248,7 @@ class BrokerRunner:
         if self._controller is not None:
             from barnabas.broker.kraft.local_metadata_log import LocalMetadataLog
 
-            local = LocalMetadataLog(self._controller.node, self._controller.turn_soon, warn)
+            local = LocalMetadataLog(self._controller.node, self._controller.turn_soon, warn, self._loop.call_later)
         membership = Membership(self._config, self._data_directory, self._options.cluster_id, warn, local)
         try:
             is_read = await membership.read_metadata(self._stopped)

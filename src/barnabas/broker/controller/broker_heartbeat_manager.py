@@ -78,6 +78,10 @@ class BrokerHeartbeatManager:
         """Whether this life of a broker is waited for, however long ago it was heard of."""
         return whose in self._contacts
 
+    def last_heard(self) -> Iterator[tuple[int, float]]:
+        """Return when each broker was heard of last."""
+        return ((whose.id, at) for whose, at in self._contacts.items())
+
     def end_session(self, whose: BrokerIdAndEpoch) -> None:
         """Forget a life of a broker that was let go."""
         self._contacts.pop(whose, None)

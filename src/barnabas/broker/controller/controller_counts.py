@@ -18,6 +18,8 @@ class ControllerCounts:
 
     __slots__ = (
         "elections_from_eligible",
+        "loaded_snapshots",
+        "metadata_errors",
         "new_active_controllers",
         "operations",
         "timed_out_heartbeats",
@@ -29,6 +31,9 @@ class ControllerCounts:
         self.new_active_controllers = 0
         #: Brokers that were fenced because nothing was heard of them for a session.
         self.timed_out_heartbeats = 0
+        self.loaded_snapshots = 0
+        #: Faults of this program in what it made of the metadata.
+        self.metadata_errors = 0
         self.unclean_elections = 0
         self.elections_from_eligible = 0
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
-from barnabas.broker.faults import run_all
+from barnabas.broker.faults import OnFault, raise_fault, run_all
 from barnabas.errors import KafkaError
 
 T = TypeVar("T")
@@ -74,10 +74,12 @@ class _Waiting(NamedTuple):
 
 
 class DeferredQueue:
-    """Responses in the order of the offsets that they wait for."""
+    """Responses in the order of the offsets that they wait for. A fault in one answer is that answer's alone."""
 
     def __init__(self) -> None:
         self._waiting: deque[_Waiting] = deque()
+        #: Told what an answer has raised; the others go on.
+        self.on_fault: OnFault = raise_fault
 
     @property
     def highest_offset(self) -> int | None:
@@ -92,10 +94,16 @@ class DeferredQueue:
         """Give the responses whose records are committed, the first first."""
         while self._waiting and self._waiting[0].offset <= offset:
             _, deferred, value = self._waiting.popleft()
-            deferred.complete(value)
+            self._complete(deferred, value, None)
 
     def fail_all(self, problem: KafkaError) -> None:
         """Give an error in the place of all responses."""
         waiting, self._waiting = self._waiting, deque()
         for _, deferred, _ in waiting:
-            deferred.complete(None, problem)
+            self._complete(deferred, None, problem)
+
+    def _complete(self, deferred: Deferred[Any], value: object, problem: KafkaError | None) -> None:
+        try:
+            deferred.complete(value, problem)
+        except Exception as fault:  # noqa: BLE001 - of this answer alone
+            self.on_fault("giving the answer of the controller", fault)

@@ -16,6 +16,7 @@ from barnabas.broker.controller.deferred import Deferred, DeferredQueue
 from barnabas.broker.controller.feature_control_manager import KRaftVersion
 from barnabas.broker.controller.periodic_tasks import PeriodicTask, PeriodicTasks
 from barnabas.broker.controller.replication_control_manager import BrokerHeartbeatReply
+from barnabas.broker.faults import OnFault, raise_fault
 from barnabas.broker.metadata.metadata_records import ApiMessageAndVersion
 from barnabas.broker.metadata.metadata_version import KRAFT_VERSION
 from barnabas.broker.raft.errors import RaftError
@@ -82,6 +83,9 @@ class QuorumController:
         #: What each batch that is not committed makes, with the offset of its last record.
         self._uncommitted: deque[tuple[int, Replayed]] = deque()
         self._deferred = DeferredQueue()
+        self._deferred.on_fault = self._tolerate
+        #: Told of faults of this program that leave the state as it is: the controller goes on.
+        self.on_fault: OnFault = raise_fault
         self._tasks = PeriodicTasks(list(self._periodic_tasks()), self._run_task)
         self.on_committed: list[Callable[[Committed, Instant], None]] = []
         self.counts = ControllerCounts()
@@ -215,6 +219,7 @@ class QuorumController:
 
     def _fail(self, deferred: Deferred[T], problem: Exception) -> None:
         """Give up the leadership: what is in memory may not be trusted any more, the log may."""
+        self.counts.metadata_errors += 1
         self._renounce(f"an operation failed unexpectedly: {type(problem).__name__}: {problem}")
         deferred.complete(None, errors.UnknownServerError(f"{type(problem).__name__}: {problem}"))
 
@@ -324,7 +329,14 @@ class QuorumController:
     def _publish(self, committed: Committed) -> None:
         now = self._clock()
         for listener in self.on_committed:
-            listener(committed, now)
+            try:
+                listener(committed, now)
+            except Exception as fault:  # noqa: BLE001 - what is committed is right, whatever one makes of it
+                self._tolerate("publishing the metadata", fault)
+
+    def _tolerate(self, what: str, fault: Exception) -> None:
+        self.counts.metadata_errors += 1
+        self.on_fault(what, fault)
 
     def handle_load_snapshot(self, reader: SnapshotReader) -> None:
         """See `Listener`. Raises `IllegalStateError` on an active controller: it knows more than any snapshot."""
@@ -333,6 +345,7 @@ class QuorumController:
                 f"a snapshot up to {reader.snapshot_id} is to be loaded by the active controller of epoch "
                 f"{self._claim_epoch}"
             )
+        self.counts.loaded_snapshots += 1
         last, epoch = reader.snapshot_id.offset - 1, reader.snapshot_id.epoch
         loaded = replayed(Replayed(), (), last + 1, epoch)
         for batch in reader.batches():

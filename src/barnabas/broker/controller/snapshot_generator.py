@@ -44,6 +44,8 @@ class SnapshotGenerator:
     ) -> None:
         self._raft = raft
         self._storage = storage
+        #: When the last snapshot was ended, by the monotonic clock; 0 before there was one.
+        self.ended_at = 0.0
         self._is_ending = False
         self._limits = limits
         self._report = report
@@ -78,7 +80,7 @@ class SnapshotGenerator:
             if self._writer is None:
                 self._begin()
             else:
-                self._go_on(self._writer)
+                self._go_on(self._writer, now)
         except KafkaStorageError as problem:
             self._failed(problem)
 
@@ -103,17 +105,18 @@ class SnapshotGenerator:
         # The image never changes, so what is committed meanwhile does no harm.
         self._records = image_records(image)
 
-    def _go_on(self, writer: SnapshotWriter) -> None:
+    def _go_on(self, writer: SnapshotWriter, now: Instant) -> None:
         records = list(islice(self._records, _AT_ONCE))
         if records:
             writer.append(records)
         else:
             self._is_ending = True
-            done_beside(self._end(writer), self._storage, lambda _: None)
+            done_beside(self._end(writer, now.now), self._storage, lambda _: None)
 
-    def _end(self, writer: SnapshotWriter) -> Steps[None]:
+    def _end(self, writer: SnapshotWriter, now: float) -> Steps[None]:
         try:
             yield from writer.freeze()
+            self.ended_at = now
             self.close()
         except KafkaStorageError as problem:
             self._failed(problem)

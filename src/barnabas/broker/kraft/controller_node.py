@@ -102,13 +102,14 @@ class ControllerNode:
         identity = ControllerIdentity(storage.cluster_id, config.controller_listener_names[0])
         self.requests = ControllerRequests(self.state, ControllerApis(self.controller, identity))
         self.core = RequestDispatcher(self.state, environment.warn, self.requests)
-        self.requests.on_fault = self.core.faults.tell
+        self.requests.on_fault = self.controller.on_fault = self.core.faults.tell
         self.request_log = RequestLog(environment.warn)
         self.probes = BrokerProbes(config.inter_broker_listener, self._broker_ended)
         self.controller.on_active = lambda is_active: self.probes.lead(is_active, self._now)
         self.requests.on_heartbeat = self.probes.heard
         self.core.channel.on_disconnected = lambda connection: self.probes.connection_ended(connection, self._now)
         self.snapshots = SnapshotGenerator(self.raft, snapshot_limits(config), environment.warn, guarded)
+        self.snapshots.ended_at = instant.now
         self.state.advertised = dict(addresses)
         self._fill_state()
         #: When the last committed record was appended, in ms.

@@ -15,12 +15,13 @@ from barnabas.protocol.api import stable_versions
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.handlers.registry import Handler
     from barnabas.broker.membership.control_plane import ControlledMember
     from barnabas.broker.metadata.metadata_image import Endpoint, MetadataImage
+    from barnabas.broker.raft.broker_observer import Retries
     from barnabas.broker.request_dispatcher import Service
     from barnabas.network.node import Node
 
@@ -55,8 +56,12 @@ class MetadataSource(Protocol):
         """Whether all that is committed was read."""
 
     @property
+    def retries(self) -> Retries:
+        """How often the log was read anew after a fault."""
+
+    @property
     def problem(self) -> Exception | None:
-        """Why the log cannot be read any more."""
+        """Why the log cannot be read now."""
 
 
 class KRaftControl:
@@ -83,7 +88,7 @@ class KRaftControl:
         self._report = report
         self.loader = MetadataLoader(self._loaded)
         self._lifecycle: BrokerLifecycle | None = None
-        self._leaves_at_once = False
+        self._leaves_at_once = self._had_problem = False
         self.on_changed: Callable[[], None] = lambda: None
         observer = MetadataLogObserver(config.node_id, controllers, self.loader, cluster_id=cluster_id, report=report)
         self._observe: Callable[[], None] = lambda: self._member.open("raft", observer)
@@ -120,9 +125,11 @@ class KRaftControl:
     #: The controllers count for themselves.
     controller_stats = None
 
-    def controller_numbers(self) -> tuple[()]:
-        """See `ControlPlane`: the controllers tell of themselves."""
-        return ()
+    def controller_numbers(self) -> Iterator[tuple[str, str, float]]:
+        """See `ControlPlane`: the controllers tell of themselves, this what it makes of them (BrokerServerMetrics)."""
+        prefix = "server_broker_metadata_metrics_"
+        yield f"{prefix}last_applied_record_offset", "Offset of the last record that was applied", self.image.offset
+        yield f"{prefix}metadata_load_error_count", "Faults in reading the metadata log", self.observer.retries.count
 
     def observe(self) -> None:
         """See `ControlPlane`."""
@@ -150,7 +157,9 @@ class KRaftControl:
         self.on_changed()
 
     def _leader_changed(self) -> None:
-        if self.observer.problem is not None:
+        has_problem = self.observer.problem is not None
+        if has_problem != self._had_problem:
+            self._had_problem = has_problem
             # The controller fences a broker that asks for it, and has its partitions led elsewhere.
             self.published()
             if self._lifecycle is not None:

@@ -1,7 +1,8 @@
 """What is counted of a controller and of the quorum, under the names that Kafka's JMX beans get in Prometheus.
 
-`kafka.controller:type=KafkaController,name=...` (QuorumControllerMetrics, ControllerMetadataMetrics) and
-`kafka.server:type=raft-metrics` (KafkaRaftMetrics).
+`kafka.controller:type=KafkaController,name=...` (QuorumControllerMetrics, ControllerMetadataMetrics),
+`kafka.server:type=MetadataLoader` and `SnapshotEmitter`; `raft_metrics.py` has those of the quorum. Operations wait in
+no queue, so nothing tells of one: not EventQueueTimeMs, EventQueueOperationsTimedOutCount, AvgIdleRatio.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
-from barnabas.broker.metadata.partition_registration import NO_LEADER
 from barnabas.broker.metrics.percentiles import Percentiles
+from barnabas.broker.metrics.raft_metrics import raft_metrics
 from barnabas.broker.metrics.request_metrics import RequestMetrics, add_quantiles
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from barnabas.broker.metadata.metadata_image import MetadataImage
     from barnabas.broker.request import Request
     from barnabas.protocol.message import Message
+
+#: BrokerRegistrationState.
+_FENCED, _LEAVING, _ACTIVE = 10, 20, 30
 
 
 class ControllerMetrics(Collector):
@@ -71,13 +75,12 @@ class ControllerMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Return the numbers as they are now."""
-        for name, what, value in (*self._of_controller(), *self._of_metadata(), *self._of_raft()):
+        for name, what, value in (*self._of_controller(), *self._of_metadata(), *self._of_loading()):
             yield GaugeMetricFamily(f"kafka_{name}", what, value)
+        yield from self._of_brokers()
         yield from self._of_elections()
         yield self._of_operations()
-        state = GaugeMetricFamily("kafka_server_raft_metrics_current_state", "State in the quorum", labels=("state",))
-        state.add_metric((self._node.raft.replica.quorum.state.name.lower(),), 1)
-        yield state
+        yield from raft_metrics(self._node.raft, self._clocks().now)
 
     def _of_controller(self) -> Iterator[tuple[str, str, float]]:
         controller, now_ms = self._node.controller, self._clocks().now_ms
@@ -96,6 +99,7 @@ class ControllerMetrics(Collector):
         counts = controller.counts
         yield f"{prefix}eventqueueoperationsstartedcount", "Operations since the start", counts.operations
         yield f"{prefix}newactivecontrollerscount", "Controllers that became active", counts.new_active_controllers
+        yield f"{prefix}metadataerrorcount", "Faults in what was made of the metadata", counts.metadata_errors
         yield f"{prefix}timedoutbrokerheartbeatcount", "Brokers that were not heard of", counts.timed_out_heartbeats
 
     def _of_elections(self) -> Iterator[Metric]:
@@ -125,34 +129,57 @@ class ControllerMetrics(Collector):
         offline, not_preferred, total = _count_partitions(image)
         yield f"{prefix}activebrokercount", "Brokers that are not fenced", len(image.brokers) - fenced
         yield f"{prefix}fencedbrokercount", "Brokers that are fenced", fenced
+        leaving = sum(one.in_controlled_shutdown and not one.fenced for one in image.brokers.values())
+        yield f"{prefix}controlledshutdownbrokercount", "Brokers that are shutting down", leaving
+        partition = self._node.raft.replica.partition_state
+        ignored = bool(self._node.raft.replica.config.static_voters) and partition.last_voter_set_entry is not None
+        yield f"{prefix}ignoredstaticvoters", "Whether controller.quorum.voters counts for nothing", ignored
         yield f"{prefix}globaltopiccount", "Topics of the cluster", len(image.topics)
         yield f"{prefix}globalpartitioncount", "Partitions of the cluster", total
         yield f"{prefix}offlinepartitionscount", "Partitions without a leader", offline
         yield f"{prefix}preferredreplicaimbalancecount", "Partitions that another replica leads", not_preferred
 
-    def _of_raft(self) -> Iterator[tuple[str, str, float]]:
-        raft = self._node.raft
-        quorum, log = raft.replica.quorum, raft.replica.log
-        leader = raft.leader_and_epoch.leader_id
-        prefix = "server_raft_metrics_"
-        high_watermark = raft.high_watermark
-        yield f"{prefix}current_leader", "The leader's id; -1: none is known", NO_LEADER if leader is None else leader
-        yield f"{prefix}current_epoch", "The epoch of the quorum", quorum.epoch
-        yield (
-            f"{prefix}high_watermark",
-            "What is committed; -1: unknown",
-            -1 if high_watermark is None else high_watermark,
+    def _of_loading(self) -> Iterator[tuple[str, str, float]]:
+        """Return what the loader and the snapshots of this node are at (MetadataLoaderMetrics, SnapshotEmitter)."""
+        node, log = self._node, self._node.raft.replica.log
+        latest, image = log.latest_snapshot_id, node.controller.committed_image
+        prefix = "server_metadataloader_"
+        leader = node.controller.leader_id
+        yield f"{prefix}currentcontrollerid", "The active controller; -1: unknown", -1 if leader is None else leader
+        yield f"{prefix}currentmetadataversion", "The metadata.version", image.features.get("metadata.version", 0)
+        yield f"{prefix}handleloadsnapshotcount", "Snapshots that were loaded", node.controller.counts.loaded_snapshots
+        size = None if latest is None else log.snapshot_size(latest)
+        age = self._clocks().now - node.snapshots.ended_at
+        prefix = "server_snapshotemitter_"
+        yield f"{prefix}latestsnapshotgeneratedbytes", "Bytes of the newest snapshot", size or 0
+        yield f"{prefix}latestsnapshotgeneratedagems", "Since it was written here, or the start", age * 1000
+
+    def _of_brokers(self) -> Iterator[Metric]:
+        controller, now = self._node.controller, self._clocks().now
+        prefix = "kafka_controller_kafkacontroller_"
+        states = GaugeMetricFamily(
+            f"{prefix}brokerregistrationstate",
+            "10: fenced, 20: in controlled shutdown, 30: active",
+            labels=("broker",),
         )
-        yield f"{prefix}log_end_offset", "The end of this node's log", log.end_offset
-        yield f"{prefix}log_end_epoch", "The epoch of the last record", log.last_fetched_epoch
-        elections = raft.replica.elections
-        yield (
-            f"{prefix}election_latency_avg",
-            "Milliseconds that an election took, on average",
-            elections.average * 1000,
+        for one in controller.committed_image.brokers.values():
+            state = _FENCED if one.fenced else _LEAVING if one.in_controlled_shutdown else _ACTIVE
+            states.add_metric((str(one.id),), state)
+        yield states
+        heard = GaugeMetricFamily(
+            f"{prefix}timesincelastheartbeatreceivedms", "How long ago a broker was heard of", labels=("broker",)
         )
-        yield f"{prefix}election_latency_max", "Milliseconds of the longest", elections.longest * 1000
-        yield f"{prefix}number_of_voters", "Voters of the quorum", len(raft.replica.partition_state.last_voter_set)
+        if controller.is_active:
+            for broker_id, at in controller.managers.cluster.heartbeats.last_heard():
+                heard.add_metric((str(broker_id),), (now - at) * 1000)
+        yield heard
+        levels = GaugeMetricFamily(
+            "kafka_server_metadataloader_finalizedlevel", "Levels of the cluster's features", labels=("feature",)
+        )
+        for feature, level in sorted(controller.committed_image.features.items()):
+            levels.add_metric((feature,), level)
+        levels.add_metric(("kraft.version",), controller.kraft_version)
+        yield levels
 
 
 class _Requests(Collector):

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from barnabas.protocol.messages.fetch_snapshot_response import PartitionSnapshot as FetchedSnapshot
 
 _MAX_WAIT_MS = 500
+_LONGEST_RETRY = 60.0
 #: What an answer can say that is settled by asking the leader that it names, or another controller.
 _WRONG_LEADER = frozenset(
     error.code
@@ -55,6 +56,31 @@ class MetadataListener(Protocol):
     def load_batches(self, batches: Sequence[CommittedBatch]) -> None:
         """Go on with committed batches."""
 
+    def begin_anew(self) -> None:
+        """Forget all: the log is read from its beginning, or its snapshot, again."""
+
+    def caught_up(self) -> None:
+        """Go by what was read anew: it is all that is committed."""
+
+
+class Retries:
+    """When the log is read anew after faults of this program: ever later, and soon again once it was read."""
+
+    def __init__(self) -> None:
+        #: How many faults there were (`metadata-load-error-count`).
+        self.count = 0
+        self._in_a_row = 0
+
+    def next_after(self) -> float:
+        """Return in how many seconds to read anew, after another fault."""
+        self.count += 1
+        self._in_a_row += 1
+        return min(_LONGEST_RETRY, 2.0 ** (self._in_a_row - 1))
+
+    def succeeded(self) -> None:
+        """Take note that all was read."""
+        self._in_a_row = 0
+
 
 class _Download:
     """A snapshot on its way."""
@@ -70,8 +96,9 @@ class MetadataLogObserver:
 
     `bootstrap` are controllers to ask while it is not known who leads; they are asked for the cluster's id first, where
     the data directory does not tell it. `report` gets one line for what an operator should know. `on_leader_changed`
-    is called when another controller leads, or none is known to. What the listener raises ends the following for good
-    (`problem`): to leave records out would make another cluster of it.
+    is called when another controller leads, or none is known to. While the listener raises (`problem`), the broker is
+    not to be relied on, and all is read anew, after 1 s and then ever later: a fault may be one of that moment, and to
+    leave records out would make another cluster of it.
     """
 
     def __init__(
@@ -100,8 +127,10 @@ class MetadataLogObserver:
         self.epoch = 0
         self.high_watermark = -1
         self.on_leader_changed: Callable[[], None] = lambda: None
-        #: Why the log cannot be followed any more.
+        #: Why the log cannot be followed now.
         self.problem: Exception | None = None
+        self.retries = Retries()
+        self._anew_at = -inf
 
     @property
     def is_caught_up(self) -> bool:
@@ -112,7 +141,7 @@ class MetadataLogObserver:
 
     def next_deadline(self) -> float:
         """See `Requester`."""
-        return inf if self.problem is not None else self._delayed_until
+        return max(self._delayed_until, self._anew_at)
 
     def next_request(self, now: float) -> tuple[Node, Message] | None:
         """See `Requester`."""
@@ -179,12 +208,35 @@ class MetadataLogObserver:
         try:
             self._handle_response(response, now)
         except Exception as problem:  # noqa: BLE001 - nothing may follow a fault
-            self.problem = problem
+            self._failed(problem, now.now)
+
+    def _failed(self, problem: Exception, now: float) -> None:
+        is_new = self.problem is None or repr(problem) != repr(self.problem)
+        delay = self.retries.next_after()
+        self._anew_at = now + delay
+        if is_new:
             self._report(
                 f"the cluster's metadata cannot be followed behind offset {self.log.committed_end}: {problem!r}. This "
-                "broker takes no more part in the cluster; restart it, with another version if it is that"
+                f"broker takes no part in the cluster before it can; it reads all metadata anew, in {delay:g} s first "
+                "and then ever later. Should it not come back, start it with another version"
             )
-            self.on_leader_changed()
+        self.problem = problem
+        self._forget()
+        self.on_leader_changed()
+
+    def _forget(self) -> None:
+        self.log, self.high_watermark, self._download = ObservedLog(), -1, None
+        self._listener.begin_anew()
+
+    def _go_on(self) -> None:
+        """Have the listener go by all that was read, if it was read anew."""
+        if self.is_caught_up:
+            had_problem, self.problem = self.problem is not None, None
+            self._listener.caught_up()
+            self.retries.succeeded()
+            if had_problem:
+                self._report("the cluster's metadata were read anew; this broker takes part in the cluster again")
+                self.on_leader_changed()
 
     def _handle_response(self, response: Message, now: Instant) -> None:
         code: int = response.error_code  # type: ignore[attr-defined]  # all three have it
@@ -259,13 +311,14 @@ class MetadataLogObserver:
         batches = self.log.commit(self.high_watermark)
         if batches:
             self._listener.load_batches(batches)
+        self._go_on()
 
     def _begin_anew(self) -> None:
         self._report(
             f"the controllers have lost metadata that were committed, from before offset {self.log.committed_end}; "
             "this broker reads all metadata anew"
         )
-        self.log, self.high_watermark = ObservedLog(), -1
+        self._forget()
 
     def _handle_snapshot(self, found: FetchedSnapshot) -> None:
         download = self._download
@@ -284,3 +337,4 @@ class MetadataLogObserver:
         self.log = ObservedLog(download.end_offset, download.epoch)
         self.high_watermark = max(self.high_watermark, download.end_offset)
         self._listener.load_snapshot(download.end_offset, download.epoch, values)
+        self._go_on()

@@ -79,7 +79,7 @@ class LogFetcher:
                 return False
             self._begin_snapshot(state, OffsetAndEpoch(found.snapshot_id.end_offset, found.snapshot_id.epoch))
         else:
-            self._append(state, found, now.now_ms)
+            self._append(state, found, now)
         state.fetch_deadline = now.now + replica.config.fetch_timeout
         state.has_fetched = True
         return True
@@ -123,11 +123,13 @@ class LogFetcher:
         self._advance(state, self._replica.log.high_watermark)
         return is_ahead
 
-    def _append(self, state: FollowerState, found: fetch_response.PartitionData, now_ms: int) -> None:
+    def _append(self, state: FollowerState, found: fetch_response.PartitionData, now: Instant) -> None:
         replica = self._replica
         if found.records:
             # The next fetch tells the leader that this is on our disk, and waits for it (`Replica.is_log_on_disk`).
-            replica.log.append(found.records, state.epoch, now_ms)
+            before = replica.log.end_offset
+            replica.log.append(found.records, state.epoch, now.now_ms)
+            replica.counts.fetched.record(replica.log.end_offset - before, now.now)
             replica.partition_state.update()
         if found.high_watermark >= 0:
             self._advance(state, found.high_watermark)

@@ -292,6 +292,7 @@ class KafkaRaftClient:
         for context in list(self._listeners):
             context.advance(self.replica)
         state = self.replica.quorum.state
+        self.replica.counts.commit(state.high_watermark if isinstance(state, LeaderState) else None, now.now)
         if isinstance(state, LeaderState):
             wake = min(wake, now.now if state.is_resign_requested else state.accumulator.deadline)
         return min(wake, self._cleaning_at, self._server.deadline, self._changes.deadline)

@@ -20,14 +20,29 @@ if TYPE_CHECKING:
 class MetadataLoader:
     """Replays what is committed; `publish(image)` is called with what came of one answer, if that is anything new.
 
-    Raises `ProtocolError` and `UnsupportedVersionError` for records that cannot be read, and `IllegalStateError` for
-    those that contradict each other: the image stays as it was then.
+    Who reads the log anew publishes nothing before all of it is read: half of the cluster would look like a cluster
+    that has lost the other half. Raises `ProtocolError` and `UnsupportedVersionError` for records that cannot be read,
+    and `IllegalStateError` for those that contradict each other: the image stays as it was then.
     """
 
     def __init__(self, publish: Callable[[MetadataImage], None]) -> None:
         self._publish = publish
         self._transaction: MetadataDelta | None = None
+        self._replayed = MetadataImage()
+        self._is_anew = False
+        #: What was published last.
         self.image = MetadataImage()
+
+    def begin_anew(self) -> None:
+        """Forget what was replayed: the log comes again, or its snapshot; `caught_up` tells when that is all."""
+        self._transaction = None
+        self._replayed, self._is_anew = MetadataImage(), True
+
+    def caught_up(self) -> None:
+        """Publish what was read anew."""
+        if self._is_anew:
+            self._is_anew = False
+            self._show(self._replayed)
 
     def load_snapshot(self, end_offset: int, epoch: int, values: list[bytes]) -> None:
         """Begin anew with the records of a snapshot that ends before an offset."""
@@ -39,7 +54,7 @@ class MetadataLoader:
 
     def load_batches(self, batches: Sequence[CommittedBatch]) -> None:
         """Go on with committed batches; the records of a transaction count when it ends."""
-        delta = MetadataDelta(self.image)
+        delta = MetadataDelta(self._replayed)
         for batch in batches:
             for value in batch.values:
                 delta = self._replay(delta, value, batch)
@@ -60,5 +75,7 @@ class MetadataLoader:
         return delta
 
     def _show(self, image: MetadataImage) -> None:
-        self.image = image
-        self._publish(image)
+        self._replayed = image
+        if not self._is_anew:
+            self.image = image
+            self._publish(image)

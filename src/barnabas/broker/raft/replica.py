@@ -18,6 +18,7 @@ from barnabas.broker.raft.epoch_states import FollowerState, ProspectiveState
 from barnabas.broker.raft.leader_state import LeaderState
 from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
 from barnabas.broker.raft.quorum_state import QuorumState
+from barnabas.broker.raft.raft_counts import RaftCounts
 from barnabas.broker.raft.raft_messages import FetchRequest, FetchSnapshotRequest, Leadership
 from barnabas.broker.raft.request_manager import RequestManager
 from barnabas.broker.raft.voter_set import Endpoint, endpoint_of
@@ -80,6 +81,7 @@ class Replica:
         "_outbound",
         "config",
         "connections",
+        "counts",
         "disk",
         "elections",
         "is_shutting_down",
@@ -103,6 +105,7 @@ class Replica:
         )
         self.connections = RequestManager(bootstrap, config.retry_backoff, config.request_timeout, random)
         self.elections = ElectionTimes()
+        self.counts = RaftCounts()
         self.is_shutting_down = False
         self.on_high_watermark: Callable[[LeaderState], None] = lambda _state: None
         self._outbound: list[OutboundRequest | OutboundResponse] = []
@@ -335,7 +338,9 @@ class Replica:
         """Append what has been gathered; others may fetch it, and this node's copy counts once it is on the disk."""
         records = state.accumulator.drain(now_ms)
         if records:
+            before = self.log.end_offset
             self.log.append(records, state.epoch, now_ms)
+            self.counts.append(self.log.end_offset, self.log.end_offset - before, now)
             self.partition_state.update()
             self._update_leader_end(state)
             self.flush()

@@ -216,6 +216,39 @@ def test_readers_hear_of_what_is_committed() -> None:
     assert seen == [1]
 
 
+def test_a_fault_in_one_answer_costs_that_answer_alone() -> None:
+    controllers = ready()
+    told: list[str] = []
+    controllers.active.on_fault = lambda what, problem: told.append(f"{what}: {problem}")
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a fault of this program")
+
+    create(controllers, "flights").then(fail)
+    other = create(controllers, "trains")
+    controllers.quorum.commit()
+    assert other.is_done
+    assert controllers.active.is_active
+    assert told == ["giving the answer of the controller: a fault of this program"]
+    assert controllers.active.counts.metadata_errors == 1
+
+
+def test_a_fault_of_one_who_is_told_of_the_metadata_keeps_it_from_none_else() -> None:
+    controllers = ready()
+    told: list[str] = []
+    seen: list[int] = []
+    controllers.active.on_fault = lambda what, problem: told.append(what)
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a fault of this program")
+
+    controllers.active.on_committed[:] = [fail, lambda committed, now: seen.append(len(committed.image.topics))]
+    create(controllers, "flights")
+    controllers.quorum.commit()
+    assert (seen, told) == ([1], ["publishing the metadata"])
+    assert controllers.active.counts.metadata_errors == 1
+
+
 def test_an_idle_controller_writes_no_op_records() -> None:
     controllers = Controllers(settings={"max_idle_interval": 0.5})
     controllers.elect()

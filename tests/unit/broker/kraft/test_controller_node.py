@@ -89,8 +89,10 @@ def test_a_controller_waits_for_its_disk_beside_the_loop() -> None:
     disk.may_wait = False
     disk.syncs.clear()
     client = controller.connect()
-    ask(controller, client, registration(1), 4)
-    ask(controller, client, registration(2), 4)
+    for broker_id in (1, 2):
+        request = registration(broker_id)
+        request.cluster_id = controller.node.cluster_id
+        assert ask(controller, client, request, 4).error_code == 0
     controller.advance(1)
     assert controller.node.raft.latest_snapshot_id is not None
     assert controller.problems == []

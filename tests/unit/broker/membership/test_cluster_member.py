@@ -281,8 +281,15 @@ def test_a_broker_that_cannot_follow_the_metadata_has_itself_fenced() -> None:
     assert found.asked("heartbeat") is None
     found.tell(RemoveTopicRecord(topic_id=OFFSETS))
     assert found.asked("heartbeat").want_fence is True
-    assert "takes no more part in the cluster" in found.warnings[-1]
+    assert "takes no part in the cluster" in found.warnings[-1]
     assert found.asked("raft") is None
+    found.now += 2
+    before = found.node.state.metadata.topic("flights")
+    found.offset = 0
+    found.tell(*broker(1), *topic("flights", FLIGHTS, [3]))
+    assert found.asked("heartbeat").want_fence is False
+    assert "takes part in the cluster again" in found.warnings[-1]
+    assert (before is None, found.node.state.metadata.topic("flights") is None) == (False, False)
 
 
 def test_a_broker_at_work_is_not_fenced_while_the_log_of_a_new_partition_is_made() -> None:

@@ -273,16 +273,73 @@ def test_controllers_of_another_cluster_are_said_to_be_that(observed: Observed) 
     assert observed.observer.next_request(observed.now) is None
 
 
-def test_records_that_cannot_be_read_end_the_following_and_none_is_left_out(observed: Observed) -> None:
+def _unreadable(offset: int) -> bytes:
     builder = RecordBatchBuilder(1 << 20)
     builder.try_append(0, None, bytes((1, 99, 0)), ())
-    unknown = bytearray(builder.close())
-    observed.answer(fetched(bytes(unknown) + batch(1, 5, ids(2)), high_watermark=2))
-    assert isinstance(observed.observer.problem, errors.UnsupportedVersionError)
+    found = bytearray(builder.close())
+    found[:8] = offset.to_bytes(8, "big")
+    return bytes(found)
+
+
+def test_of_records_that_cannot_be_read_none_is_left_out_and_all_are_asked_for_anew_ever_later(
+    observed: Observed,
+) -> None:
+    waits = []
+    for _ in range(9):
+        observed.answer(fetched(_unreadable(0) + batch(1, 5, ids(2)), high_watermark=2))
+        assert isinstance(observed.observer.problem, errors.UnsupportedVersionError)
+        assert observed.observer.next_request(observed.now) is None
+        waits.append(observed.observer.next_deadline() - observed.now)
+        observed.now = observed.observer.next_deadline()
+        assert observed.fetch_from() == (5, 0, 0)
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
     assert observed.images == []
-    assert observed.observer.next_request(observed.now) is None
-    assert observed.observer.next_deadline() == inf
+    assert len(observed.said) == 1
     assert "cannot be followed" in observed.said[0]
+    assert observed.observer.retries.count == 9
+
+
+def test_what_is_read_anew_after_a_fault_is_shown_when_it_is_whole(observed: Observed) -> None:
+    observed.answer(fetched(batch(0, 5, FeatureLevelRecord(name="a", feature_level=1)), high_watermark=1))
+    observed.answer(fetched(batch(1, 5, ids(1)), high_watermark=2))
+    observed.answer(fetched(_unreadable(2), high_watermark=3))
+    observed.now = observed.observer.next_deadline()
+    observed.answer(fetched(batch(0, 5, FeatureLevelRecord(name="b", feature_level=1)), high_watermark=3))
+    assert (observed.images[-1].features, observed.loader.image.features) == ({"a": 1}, {"a": 1})
+    assert observed.observer.problem is not None
+    observed.answer(fetched(batch(1, 5, ids(1)) + batch(2, 5, ids(7)), high_watermark=3))
+    assert observed.observer.problem is None
+    assert (observed.images[-1].features, observed.images[-1].next_producer_id) == ({"b": 1}, 7)
+    assert len(observed.images) == 3
+    assert "again" in observed.said[-1]
+
+
+def test_a_fault_of_who_goes_by_the_image_is_tried_again_and_the_next_wait_is_short(observed: Observed) -> None:
+    show, faults = observed.loader._publish, [RuntimeError("once"), RuntimeError("twice")]
+
+    def publish(image: MetadataImage) -> None:
+        if faults:
+            raise faults.pop()
+        show(image)
+
+    observed.loader._publish = publish
+    observed.answer(fetched(batch(0, 5, ids(1)), high_watermark=1))
+    for wait in (1, 2):
+        assert observed.observer.next_deadline() == observed.now + wait
+        observed.now += wait
+        observed.answer(fetched(batch(0, 5, ids(1)), high_watermark=1))
+    assert observed.producer_ids() == [1]
+    faults.append(RuntimeError("later"))
+    observed.answer(fetched(batch(1, 5, ids(2)), high_watermark=2))
+    assert observed.observer.next_deadline() == observed.now + 1
+
+
+def test_metadata_that_the_controllers_have_lost_go_when_all_others_were_read(observed: Observed) -> None:
+    observed.answer(fetched(batch(0, 5, FeatureLevelRecord(name="a", feature_level=1)), high_watermark=1))
+    observed.answer(fetched(diverging_epoch=EpochEndOffset(4, 0)))
+    assert observed.images[-1].features == {"a": 1}
+    observed.answer(fetched(batch(0, 6, FeatureLevelRecord(name="b", feature_level=1)), high_watermark=1))
+    assert observed.images[-1].features == {"b": 1}
 
 
 def test_controllers_that_cannot_be_reached_are_named_once() -> None:
