@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -13,11 +14,17 @@ import pytest
 from barnabas.broker.log.append_origin import COORDINATOR
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.log.unified_log import UnifiedLog
+from barnabas.broker.metadata.metadata_records import decode_record
 from barnabas.protocol.kinds import ControlRecordType
+from barnabas.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from barnabas.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from barnabas.protocol.messages.partition_record import PartitionRecord
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder, read_batches
 from barnabas.records.control_record import EndTxnMarker, build_end_txn_marker
 from tests.peers import apache_kafka, foreign_programs
+from tests.support.controllers import registration
+from tests.support.core_controller import DATA, CoreController, ask
 from tests.support.sole_replica import append
 
 ABORT, COMMIT = ControlRecordType
@@ -86,6 +93,62 @@ def test_apache_kafka_reads_our_files_without_complaint(tmp_path: Path, dump_cla
     assert "producerId: 5 producerEpoch: 0" in printed
     sane = dump(dump_class_path, [path for path in files if path.suffix == ".index"], "--index-sanity-check")
     assert sane.count("passed sanity check") == len([path for path in files if path.suffix == ".index"])
+
+
+def _written_by_a_controller(folder: Path) -> list[bytes]:
+    """Put the metadata log of a controller of ours into a folder, with a snapshot; its records as it wrote them."""
+    controller = CoreController({"metadata.log.max.record.bytes.between.snapshots": "2000"})
+    client = controller.connect()
+    for broker_id in (1, 2):
+        request = registration(broker_id)
+        request.cluster_id = controller.node.cluster_id
+        epoch = ask(controller, client, request, 4).broker_epoch
+        ask(controller, client, BrokerHeartbeatRequest(broker_id, epoch, epoch), 1)
+    for name in ("flights", "trains"):
+        topic = CreatableTopic(name, 30, 2, [], [CreatableTopicConfig("retention.ms", "1000")])
+        assert ask(controller, client, CreateTopicsRequest([topic], 1000), 7).topics[0].error_code == 0
+    controller.advance(1)
+    directory = f"{DATA}/__cluster_metadata-0"
+    for entry in controller.filesystem.list_directory(directory):
+        if entry.name.endswith((".log", ".checkpoint")):
+            (folder / entry.name).write_bytes(controller.filesystem.read(f"{directory}/{entry.name}"))
+    log = controller.node.raft.replica.log
+    batches = read_batches(log.read(log.start_offset, 1 << 20))
+    return [bytes(record.value or b"") for batch in batches if not batch.is_control for record in batch]
+
+
+def test_apache_kafka_decodes_every_record_of_our_metadata_log(tmp_path: Path, dump_class_path: str) -> None:
+    """As `kafka-dump-log --cluster-metadata-decoder` does, with Kafka's MetadataRecordSerde."""
+    written = [decode_record(value) for value in _written_by_a_controller(tmp_path)]
+
+    (log,) = tmp_path.glob("*.log")
+    printed = dump(dump_class_path, [log], "--cluster-metadata-decoder")
+
+    found = [json.loads(line) for line in re.findall(r"payload: (\{.*\})", printed)]
+    kinds = [re.sub("(?<=[a-z])(?=[A-Z])", "_", type(record).NAME).upper() for record in written]
+    assert [one["type"] for one in found if "version" in one and one["type"] in kinds] == kinds
+    partitions = [one["data"] for one in found if one["type"] == "PARTITION_RECORD"]
+    ours = [record for record in written if isinstance(record, PartitionRecord)]
+    assert len(ours) == 60
+    assert [(one["partitionId"], one["replicas"], one["isr"], one["leader"]) for one in partitions] == [
+        (record.partition_id, record.replicas, record.isr, record.leader) for record in ours
+    ]
+    assert [one["data"]["name"] for one in found if one["type"] == "TOPIC_RECORD"] == ["flights", "trains"]
+    for complaint in ("Could not decode", "skipping", "Found ", "corrupt", "isvalid: false", "Exception"):
+        assert complaint not in printed
+
+
+def test_apache_kafka_decodes_our_snapshots(tmp_path: Path, dump_class_path: str) -> None:
+    _written_by_a_controller(tmp_path)
+    snapshots = [path for path in sorted(tmp_path.glob("*.checkpoint")) if not path.name.startswith("0" * 20)]
+    assert snapshots
+    printed = dump(dump_class_path, snapshots[-1:], "--cluster-metadata-decoder")
+    assert "SnapshotHeader" in printed
+    assert "SnapshotFooter" in printed
+    kinds = re.findall(r'"type":"(\w+)"', printed)
+    assert {"FEATURE_LEVEL_RECORD", "REGISTER_BROKER_RECORD", "TOPIC_RECORD", "PARTITION_RECORD"} <= set(kinds)
+    for complaint in ("Could not decode", "skipping", "corrupt", "isvalid: false", "Exception"):
+        assert complaint not in printed
 
 
 def test_apache_kafka_reads_what_we_have_compacted(tmp_path: Path, dump_class_path: str) -> None:

@@ -331,7 +331,7 @@ class QuorumController:
         for listener in self.on_committed:
             try:
                 listener(committed, now)
-            except Exception as fault:  # noqa: BLE001 - what is committed is right, whatever one makes of it
+            except Exception as fault:  # noqa: BLE001 - what is committed is right all the same
                 self._tolerate("publishing the metadata", fault)
 
     def _tolerate(self, what: str, fault: Exception) -> None:
