@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from barnabas.cli import feature, log_dir
 from barnabas.cli.arguments import Subparsers, add_command, add_connection
 from barnabas.cli.connection import admin_client
 from barnabas.cli.output import note, print_json, print_rows, print_table, printable
@@ -21,6 +22,8 @@ _EXAMPLES = """\
   barnabas cluster quorum                 who votes, who leads, how far each is behind
   barnabas cluster add-controller --id 101 --directory-id ID --endpoint CONTROLLER://host:9093
   barnabas cluster remove-controller --id 101 --directory-id ID
+  barnabas cluster log-dirs               where brokers keep their logs
+  barnabas cluster features               at which level the cluster is
   barnabas cluster unregister 3           forget a broker that will not come back
 """
 _QUORUM = ("node", "role", "directory", "endOffset", "behind", "caughtUpMsAgo", "endpoints")
@@ -44,6 +47,12 @@ def add_parser(subparsers: Subparsers) -> None:
     remove = add_command(parts, "remove-controller", "take the vote of a controller away (KIP-853)")
     _add_voter_options(remove)
     remove.set_defaults(action=_remove_controller)
+    log_dirs = add_command(parts, "log-dirs", "show the brokers' log directories, as `barnabas log-dir`")
+    log_dir.add_options(log_dirs)
+    log_dirs.set_defaults(action=log_dir.run)
+    features = add_command(parts, "features", "show the features' levels, as `barnabas feature list`")
+    add_connection(features)
+    features.set_defaults(action=feature.list_features)
     unregister = add_command(parts, "unregister", "forget a broker that is gone and will not come back")
     unregister.add_argument("broker", metavar="BROKER", help="its id")
     add_connection(unregister)

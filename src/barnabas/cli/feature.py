@@ -29,7 +29,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     listing = add_command(parts, "list", "list features with their levels, and those that could be set")
     add_connection(listing)
-    listing.set_defaults(action=_list)
+    listing.set_defaults(action=list_features)
     change = add_command(parts, "set", "set levels, all or none; 0 switches a feature off", examples=_EXAMPLES)
     change.add_argument("levels", metavar="FEATURE=LEVEL", nargs="+")
     change.add_argument("--downgrade", action="store_true", help="allow lower levels, as far as nothing is lost")
@@ -38,7 +38,8 @@ def add_parser(subparsers: Subparsers) -> None:
     change.set_defaults(action=_set)
 
 
-def _list(args: Namespace) -> int:
+def list_features(args: Namespace) -> int:
+    """Print the features, and return 0."""
     with admin_client(args) as admin:
         found = admin.describe_features()
     rows = [

@@ -10,6 +10,7 @@ from barnabas.cli.output import error_line, print_json, print_table, size_text
 from barnabas.errors import ConfigError
 
 if TYPE_CHECKING:
+    import argparse
     from argparse import Namespace
 
     from barnabas.client.admin.admin_client import AdminClient
@@ -25,7 +26,11 @@ _EXAMPLES = """\
 def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
     about = "show the brokers' log directories, their sizes and problems"
-    parser = add_command(subparsers, "log-dir", about, examples=_EXAMPLES)
+    add_options(add_command(subparsers, "log-dir", about, examples=_EXAMPLES))
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Describe what is shown; `barnabas cluster log-dirs` is the same."""
     parser.add_argument(
         "--broker", metavar="ID", action="append", default=[], type=not_negative, help="only of this one; repeatable"
     )
