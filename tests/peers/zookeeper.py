@@ -50,7 +50,7 @@ _SETTINGS = {
 }
 
 
-_CHROOT = "/several/flights"
+CHROOT = "/several/flights"
 
 
 def why_not() -> str | None:
@@ -149,12 +149,22 @@ class ZooKeeper:
 class ZooKeeperCluster:
     """Brokers 1, 2, ... of Apache Kafka 3.9, then ours, in racks rack-1, rack-2, ...; a context manager."""
 
-    def __init__(self, theirs: int = 2, ours: int = 1, settings: Mapping[str, str] | None = None) -> None:
-        self.zookeeper = ZooKeeper()
-        connect = f"{self.zookeeper.servers}{_CHROOT}"
+    def __init__(
+        self,
+        theirs: int = 2,
+        ours: int = 1,
+        settings: Mapping[str, str] | None = None,
+        *,
+        login: tuple[str, str] | None = None,
+    ) -> None:
+        """All brokers show ZooKeeper `login`, user and password, where it is given."""
+        self.zookeeper = ZooKeeper(users=dict([login]) if login is not None else None)
+        system, self._shown = self._login_of(login) if login is not None else ({}, {})
+        connect = f"{self.zookeeper.servers}{CHROOT}"
         jars = class_path()
         self.theirs = {
-            number: ApacheKafka(heap="256m", class_path=jars, zookeeper=connect) for number in range(1, theirs + 1)
+            number: ApacheKafka(heap="256m", class_path=jars, zookeeper=connect, system=system)
+            for number in range(1, theirs + 1)
         }
         self.ours = {number: BarnabasBroker() for number in range(theirs + 1, theirs + ours + 1)}
         self.brokers: dict[int, ApacheKafka | BarnabasBroker] = {**self.theirs, **self.ours}
@@ -162,6 +172,16 @@ class ZooKeeperCluster:
             own = {"broker.id": str(number), "broker.rack": f"rack-{number}", "zookeeper.connect": connect}
             listeners = {"listeners": f"PLAINTEXT://127.0.0.1:{broker.port}"}
             broker.settings.update({**_SETTINGS, **(settings or {}), **own, **listeners})
+            if number in self.ours:
+                broker.settings.update(self._shown)
+
+    def _login_of(self, login: tuple[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Write how Java's brokers log in; returns their system property, and the settings of ours."""
+        module = "org.apache.zookeeper.server.auth.DigestLoginModule required"
+        text = f'{module} username="{login[0]}" password="{login[1]}";'
+        path = self.zookeeper.folder / "client-jaas.conf"
+        path.write_text(f"Client {{ {text} }};", encoding="utf-8")
+        return {"java.security.auth.login.config": str(path)}, {"zookeeper.sasl.jaas.config": text}
 
     @property
     def bootstrap_servers(self) -> str:
@@ -190,7 +210,7 @@ class ZooKeeperCluster:
 
         with self._client() as client:
             try:
-                return int(json.loads(client.get(f"{_CHROOT}/controller")[0])["brokerid"])
+                return int(json.loads(client.get(f"{CHROOT}/controller")[0])["brokerid"])
             except NoNodeError:
                 return None
 
@@ -210,7 +230,7 @@ class ZooKeeperCluster:
             assert time.monotonic() < deadline, f"broker {found} is still controller, none of {wanted}"
             if found is not None and set(wanted) & self.ours.keys():
                 with self._client() as client, suppress(Exception):  # it may be gone by itself
-                    client.delete(f"{_CHROOT}/controller")
+                    client.delete(f"{CHROOT}/controller")
             elif found is not None:
                 # Ours are quicker: they would be elected again.
                 self.brokers[found].stop()
@@ -242,7 +262,7 @@ class ZooKeeperCluster:
         """Run a broker of ours in the place of one of theirs that was stopped, on its address and its data."""
         theirs, ours = self.theirs[number], BarnabasBroker()
         ours.port, ours.bootstrap_servers = theirs.port, theirs.bootstrap_servers
-        ours.settings.update({**theirs.settings, "log.dirs": str(self.data_of(number))})
+        ours.settings.update({**theirs.settings, **self._shown, "log.dirs": str(self.data_of(number))})
         try:
             yield ours.start()
             ours.stop()

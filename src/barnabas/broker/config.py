@@ -239,8 +239,6 @@ class BrokerConfig(Config):
                 "upgrade the cluster's brokers to 3.9 and this setting of theirs first"
             )
         self._check_broker_id()
-        if self.is_given("delegation.token.secret.key"):
-            raise ConfigError("delegation.token.secret.key: tokens in ZooKeeper are not supported yet; remove it")
         self._check_mechanisms()
 
     @property

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from barnabas.broker.metadata.metadata_image import MetadataImage
     from barnabas.broker.purgatory import DelayedOperation
     from barnabas.broker.security.authorization import WriteAcls
+    from barnabas.broker.security.delegation_tokens import WriteTokens
     from barnabas.broker.share.state_operation import Answer, StateOperation
     from barnabas.broker.topic_admin import TopicCreation
     from barnabas.broker.transactions.marker import MarkerWriter
@@ -63,6 +64,14 @@ class MemberPort(Protocol):
     @property
     def controller_stats(self) -> ControllerStats | None:
         """What this broker counts as a controller under ZooKeeper; None under KRaft."""
+
+    @property
+    def write_tokens(self) -> WriteTokens | None:
+        """How this broker itself stores delegation tokens; None where the controller does."""
+
+    @property
+    def expires_tokens(self) -> bool:
+        """Whether it is this broker that takes expired tokens away, where brokers store them."""
 
     def controller_numbers(self) -> Iterable[tuple[str, str, float]]:
         """Return what there is to tell of being controller (name, meaning, value); nothing where others are it."""

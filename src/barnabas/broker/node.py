@@ -119,7 +119,8 @@ class BrokerNode:
         self.request_log = RequestLog(warn)
         self._authorization = self._make_authorization()
         self.scram_users = ScramUsers(self.metadata)
-        self.state.delegation_tokens = DelegationTokens(config, self.metadata, storage)
+        write_tokens = None if member is None else member.write_tokens
+        self.state.delegation_tokens = DelegationTokens(config, self.metadata, storage, write_tokens)
         self.securities = ListenerSecurities(config, self._find_scram_user, storage, warn)
         self.core.channel.securities = self.securities.by_listener
         #: The id of the cluster, where neither the metadata nor the data directory has one yet.
@@ -178,8 +179,12 @@ class BrokerNode:
         self.core.services += [groups, transactions, shares, led]
         self.core.services.append(state.large_responses)
         self.core.services.append(LogMaintenance(self.logs, instant.now))
-        if state.member is None:
-            self.core.services.append(DelegationTokenExpiry(state.delegation_tokens, metadata, config))
+        member = state.member
+        if member is None or member.write_tokens is not None:
+            tokens = state.delegation_tokens
+            self.core.services.append(
+                DelegationTokenExpiry(tokens, metadata, config, lambda: member is None or member.expires_tokens)
+            )
 
     def _find_scram_user(self, mechanism: str) -> FindUser:
         return with_tokens(self.scram_users.finder(mechanism), self.state.delegation_tokens.finder(mechanism))

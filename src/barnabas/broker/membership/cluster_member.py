@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from barnabas.broker.partition import Partition
     from barnabas.broker.replica_manager import ReplicaManager
     from barnabas.broker.security.authorization import WriteAcls
+    from barnabas.broker.security.delegation_tokens import WriteTokens
     from barnabas.broker.transactions.marker import MarkerWriter
     from barnabas.broker.zookeeper.controller.controller_stats import ControllerStats
     from barnabas.errors import KafkaError
@@ -292,6 +293,16 @@ class ClusterMember:
     def write_acls(self) -> WriteAcls | None:
         """See `MemberPort`."""
         return self.control.write_acls
+
+    @property
+    def write_tokens(self) -> WriteTokens | None:
+        """See `MemberPort`."""
+        return self.control.write_tokens
+
+    @property
+    def expires_tokens(self) -> bool:
+        """See `MemberPort`."""
+        return self.control.expires_tokens
 
     def handler(self, api_key: int, local: Handler | None) -> Handler:
         """Return what serves an API in a cluster: the controller, or this broker with what it has to ask others."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from barnabas.broker.request_dispatcher import Service
     from barnabas.broker.requester import Requester
     from barnabas.broker.security.authorization import WriteAcls
+    from barnabas.broker.security.delegation_tokens import WriteTokens
     from barnabas.broker.zookeeper.controller.controller_stats import ControllerStats
     from barnabas.errors import KafkaError
     from barnabas.network.node import Node
@@ -130,6 +131,14 @@ class ControlPlane(Protocol):
     @property
     def controller_stats(self) -> ControllerStats | None:
         """What this broker counts as a controller under ZooKeeper; None under KRaft."""
+
+    @property
+    def write_tokens(self) -> WriteTokens | None:
+        """How this broker itself stores delegation tokens; None where the controller does."""
+
+    @property
+    def expires_tokens(self) -> bool:
+        """Whether it is this broker that takes expired tokens away, where brokers store them."""
 
     def controller_numbers(self) -> Iterable[tuple[str, str, float]]:
         """See `MemberPort`."""

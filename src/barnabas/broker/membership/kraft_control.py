@@ -74,6 +74,8 @@ class KRaftControl:
     services: Sequence[Service] = ()
     write_settings = None
     write_acls = None
+    write_tokens = None
+    expires_tokens = False
 
     def __init__(
         self,

@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from barnabas import errors
 from barnabas.broker.security.sasl_server import Identity
@@ -58,10 +58,20 @@ class DelegationToken(NamedTuple):
         return principal == self.owner or principal in self.renewers
 
 
-class DelegationTokens:
-    """The tokens of the metadata; `finder` is what a SCRAM exchange looks them up by."""
+#: Stores tokens, takes away those of some ids, and tells what has become of it.
+WriteTokens: TypeAlias = "Callable[[Sequence[DelegationToken], Sequence[str], Done], None]"
 
-    def __init__(self, config: BrokerConfig, metadata: ClusterMetadata, storage: Storage) -> None:
+
+class DelegationTokens:
+    """The tokens of the metadata; `finder` is what a SCRAM exchange looks them up by.
+
+    `write` stores them elsewhere, from where they come into the metadata.
+    """
+
+    def __init__(
+        self, config: BrokerConfig, metadata: ClusterMetadata, storage: Storage, write: WriteTokens | None = None
+    ) -> None:
+        self._write = write
         self._config = config
         self._metadata = metadata
         self._storage = storage
@@ -184,20 +194,33 @@ class DelegationTokens:
 
     def put(self, token: DelegationToken, done: Done) -> None:
         """Store a token, new or changed."""
+        if self._write is not None:
+            self._write([token], [], done)
+            return
         self._metadata.put_values({_TOKENS + token.id: _value(token)}, done)
 
     def remove(self, tokens: Iterable[DelegationToken], done: Done) -> None:
         """End tokens."""
+        if self._write is not None:
+            self._write([], [token.id for token in tokens], done)
+            return
         self._metadata.put_values({_TOKENS + token.id: None for token in tokens}, done)
 
 
 class DelegationTokenExpiry:
     """Takes away what has expired, every `delegation.token.expiry.check.interval.ms`; a service of the dispatcher.
 
-    In a cluster the controller does that.
+    In a cluster the controller does that: `is_ours` tells where this broker is it.
     """
 
-    def __init__(self, tokens: DelegationTokens, metadata: ClusterMetadata, config: BrokerConfig) -> None:
+    def __init__(
+        self,
+        tokens: DelegationTokens,
+        metadata: ClusterMetadata,
+        config: BrokerConfig,
+        is_ours: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._is_ours = is_ours
         self._tokens = tokens
         self._metadata = metadata
         self._interval = config.get_seconds("delegation.token.expiry.check.interval.ms")
@@ -210,6 +233,8 @@ class DelegationTokenExpiry:
     def tick(self, instant: Instant) -> None:
         """Look once; what cannot be stored now is tried the next time."""
         self._next = instant.now + self._interval
+        if not self._is_ours():
+            return
         expired = [token for token in self._tokens.all() if token.is_expired(instant.now_ms)]
         if not expired:
             return

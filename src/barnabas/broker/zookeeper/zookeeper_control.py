@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from barnabas import errors
 from barnabas.broker.faults import fault_text, run_all
@@ -12,7 +12,7 @@ from barnabas.broker.membership.broker_lifecycle import NO_EPOCH, LifecycleState
 from barnabas.broker.metadata.image_store import ImageStore
 from barnabas.broker.metadata.metadata_delta import MetadataDelta
 from barnabas.broker.metadata.metadata_image import MetadataImage
-from barnabas.broker.zookeeper import acl_znodes, metadata_znodes, znodes
+from barnabas.broker.zookeeper import acl_znodes, metadata_znodes, token_znodes, znodes
 from barnabas.broker.zookeeper.controlled_shutdown import ControlledShutdown, Retries
 from barnabas.broker.zookeeper.controller.controller_apis import OF_BROKERS
 from barnabas.broker.zookeeper.controller_numbers import controller_numbers
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from barnabas.broker.metadata.metadata_image import Endpoint
     from barnabas.broker.request_dispatcher import Service
     from barnabas.broker.security.acl_binding import AclBinding
+    from barnabas.broker.security.delegation_tokens import DelegationToken
     from barnabas.broker.zookeeper.controller.broker_lifelines import BrokerLifelines
     from barnabas.broker.zookeeper.controller.controller_stats import ControllerStats
     from barnabas.broker.zookeeper.entity_settings import Edits
@@ -48,6 +49,14 @@ if TYPE_CHECKING:
     from barnabas.protocol.topic_partition import TopicPartition
 
 T = TypeVar("T")
+
+
+class Found(NamedTuple):
+    """What stands in ZooKeeper; no ACLs or tokens where the settings ask for none."""
+
+    cluster: metadata_znodes.ClusterZnodes
+    acls: acl_znodes.FoundAcls | None
+    tokens: token_znodes.FoundTokens | None
 
 
 class ZooKeeperControl:
@@ -82,6 +91,7 @@ class ZooKeeperControl:
         self._connections = 0
         self._last_change = -1
         self._last_acl_changes: dict[str, int] = {}
+        self._last_token_change = -1
         self._controller_id: int | None = None
         self._state = LifecycleState.STARTING
         self._on_state: Callable[[LifecycleState], None] = lambda state: None
@@ -123,7 +133,7 @@ class ZooKeeperControl:
         self._registration.connected(session_id)
         self._role.controller.connected(session_id)
         known = frozenset(self.image.topics)
-        self._run(self._read(), lambda found: self._take_in(*found, known))
+        self._run(self._read(), lambda found: self._take_in(found, known))
 
     def disconnected(self) -> None:
         """See `SessionListener`."""
@@ -138,6 +148,8 @@ class ZooKeeperControl:
         """See `SessionListener`."""
         if path == znodes.CONFIG_CHANGES:
             self._run(metadata_znodes.read_changes(self._last_change), self._take_changes)
+        elif path == token_znodes.TOKEN_CHANGES:
+            self._run(token_znodes.read_token_changes(self._last_token_change), self._take_tokens)
         elif path in acl_znodes.ACL_CHANGES:
             self._run(acl_znodes.read_acl_changes(path, self._last_acl_changes[path]), self._take_acls)
         else:
@@ -170,15 +182,16 @@ class ZooKeeperControl:
 
     # -- what stands in znodes ---------------------------------------------------------------------------------------
 
-    def _read(self) -> Program[tuple[metadata_znodes.ClusterZnodes, acl_znodes.FoundAcls | None]]:
+    def _read(self) -> Program[Found]:
         cluster_id = yield from metadata_znodes.prepare(self._new_cluster_id)
         acls = (yield from acl_znodes.read_all_acls()) if self._config["authorizer.class.name"] else None
-        return (yield from metadata_znodes.read_cluster(cluster_id)), acls
+        has_tokens = self._config["delegation.token.secret.key"] is not None
+        tokens = (yield from token_znodes.read_all_tokens()) if has_tokens else None
+        return Found((yield from metadata_znodes.read_cluster(cluster_id)), acls, tokens)
 
-    def _take_in(
-        self, found: metadata_znodes.ClusterZnodes, acls: acl_znodes.FoundAcls | None, known: Collection[bytes]
-    ) -> None:
+    def _take_in(self, everything: Found, known: Collection[bytes]) -> None:
         """Go by what was read; `known` are the topics that were known when the reading began."""
+        found, acls, tokens = everything
         if self._known_cluster_id not in (None, found.cluster_id):
             self._failed(
                 errors.InconsistentClusterIdError(
@@ -197,6 +210,9 @@ class ZooKeeperControl:
         if acls is not None:
             self._last_acl_changes = dict(acls.last_changes)
             records += acl_znodes.acl_records(self.image, acls.acls, is_all=True)
+        if tokens is not None:
+            self._last_token_change = tokens.last_change
+            records += self._token_records(tokens, is_all=True)
         self.change(records)
         self.is_caught_up = True
         self._pushes.retry()
@@ -211,6 +227,15 @@ class ZooKeeperControl:
         for path, last in found.last_changes.items():
             self._last_acl_changes[path] = max(self._last_acl_changes[path], last)
         self.change(acl_znodes.acl_records(self.image, found.acls))
+
+    def _take_tokens(self, found: token_znodes.FoundTokens) -> None:
+        self._last_token_change = max(self._last_token_change, found.last_change)
+        self.change(self._token_records(found))
+
+    def _token_records(self, found: token_znodes.FoundTokens, *, is_all: bool = False) -> Iterable[Message]:
+        for problem in found.problems:
+            self._report(f"a delegation token in ZooKeeper is not used: {problem}")
+        return token_znodes.token_records(self.image, found, is_all=is_all)
 
     def read_topic_settings(self, topics: Sequence[str], done: Callable[[list[Message]], None]) -> None:
         """See `PushTarget`."""
@@ -245,6 +270,15 @@ class ZooKeeperControl:
             return written
 
         self._write(program(), lambda found: self.change(acl_znodes.acl_records(self.image, found)), done)
+
+    def write_tokens(self, changed: Sequence[DelegationToken], removed: Sequence[str], done: Done) -> None:
+        """See `ControlPlane`: write the znodes and announce them, as every broker of 3.9 does."""
+        self._write(token_znodes.write_tokens(changed, removed), self._take_tokens, done)
+
+    @property
+    def expires_tokens(self) -> bool:
+        """See `ControlPlane`: the controller does it."""
+        return self._role.active is not None
 
     def _edit_entities(self, edits: Sequence[Edits], done: Done) -> None:
         """Change quotas and credentials, as the controller."""

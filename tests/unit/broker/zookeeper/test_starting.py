@@ -12,7 +12,10 @@ import pytest
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.membership.membership import Membership
 from barnabas.broker.zookeeper.zookeeper_security import ZooKeeperSecurity
+from barnabas.config.properties_file import read_properties
 from barnabas.errors import ConfigError, KafkaTimeoutError
+from tests.support.stock_configurations import STOCK_3_9_ZOOKEEPER
+from tests.support.zookeeper_member import ZooKeeperBroker
 
 ZOOKEEPER = {"zookeeper.connect": "zk1:2181,zk2:2181/flights", "broker.id": 3}
 
@@ -75,3 +78,24 @@ def test_without_kazoo_the_error_says_what_to_install(tmp_path: Path, monkeypatc
     monkeypatch.setitem(sys.modules, "kazoo.client", None)
     with pytest.raises(ConfigError, match=r"pip install 'barnabas\[zookeeper\]'"):
         asyncio.run(start(tmp_path, {}))
+
+
+def test_the_file_that_39_brings_with_what_an_operator_changes_in_it_makes_a_member(tmp_path: Path) -> None:
+    changes = {
+        "broker.id=0": "broker.id=3",
+        "zookeeper.connect=localhost:2181": "zookeeper.connect=zk1:2181,zk2:2181/flights",
+        "log.dirs=/tmp/kafka-logs": "log.dirs=/disk1/kafka,/disk2/kafka",
+    }
+    text = STOCK_3_9_ZOOKEEPER
+    for before, after in changes.items():
+        assert before in text
+        text = text.replace(before, after)
+    text += "inter.broker.protocol.version=3.9\nauthorizer.class.name=kafka.security.authorizer.AclAuthorizer\n"
+    path = tmp_path / "server.properties"
+    path.write_text(f"{text}super.users=User:admin\n", encoding="utf-8")
+    config = BrokerConfig(read_properties(str(path)))
+    assert (config.node_id, config.zookeeper) == (3, ("zk1:2181,zk2:2181", "/flights"))
+    assert config.data_directories == ["/disk1/kafka", "/disk2/kafka"]
+    assert config.is_member
+    found = ZooKeeperBroker(settings=read_properties(str(path)) | {"log.dirs": "/data"})
+    assert found.node.state.authorization is not None

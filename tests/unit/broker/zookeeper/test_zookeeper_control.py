@@ -566,7 +566,6 @@ def test_a_zookeeper_elsewhere_or_a_protocol_between_brokers_makes_a_member(give
     ("given", "says"),
     [
         ({"inter.broker.protocol.version": "3.5"}, "speaks 3.9 only"),
-        ({"delegation.token.secret.key": "secret"}, "delegation.token.secret.key"),
         (
             {"security.inter.broker.protocol": "SASL_SSL", "listeners": "SASL_SSL://:9092"},
             r"sasl\.mechanism\.inter\.broker\.protocol=GSSAPI",

@@ -1,0 +1,201 @@
+"""Delegation tokens in their znodes, and the announcements of their changes (DelegationTokenManagerZk of 3.9)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from barnabas.broker.security.delegation_tokens import DelegationToken
+from barnabas.broker.zookeeper.operations import (
+    Children,
+    Create,
+    Delete,
+    Get,
+    NodeExistsError,
+    NoNodeError,
+    Operation,
+    Program,
+    SetData,
+    ZooKeeperError,
+    expect,
+    found_or_none,
+)
+from barnabas.broker.zookeeper.znodes import (
+    KEPT_CHANGES,
+    MalformedZnodeError,
+    decode,
+    desanitized,
+    encode,
+    sanitized,
+)
+from barnabas.protocol.messages.delegation_token_record import DelegationTokenRecord
+from barnabas.protocol.messages.remove_delegation_token_record import RemoveDelegationTokenRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from barnabas.broker.metadata.metadata_image import MetadataImage
+    from barnabas.protocol.message import Message
+
+TOKENS, TOKEN_CHANGES = "/delegation_token/tokens", "/delegation_token/token_changes"
+_CHANGE_PREFIX = "token_change_"
+#: The number of the last announcement where there was none.
+NONE = -1
+_VERSION = 3
+#: Before version 3 (KIP-373) each token was of who had asked for it.
+_REQUESTER_SINCE = 3
+
+
+class FoundTokens(NamedTuple):
+    """Tokens by their ids, None for those that are gone, and the number of the last announcement.
+
+    `problems` tells what is no token, and left out.
+    """
+
+    tokens: Mapping[str, DelegationToken | None]
+    last_change: int
+    problems: Sequence[MalformedZnodeError] = ()
+
+
+def token_path(token_id: str) -> str:
+    """Return where a token stands."""
+    return f"{TOKENS}/{token_id}"
+
+
+def encode_token(token: DelegationToken) -> bytes:
+    """Return what stands in a token's znode."""
+    return encode(
+        {
+            "version": _VERSION,
+            "owner": sanitized(token.owner),
+            "tokenRequester": sanitized(token.requester),
+            "renewers": [sanitized(one) for one in token.renewers],
+            "issueTimestamp": token.issue_ms,
+            "maxTimestamp": token.max_ms,
+            "expiryTimestamp": token.expiry_ms,
+            "tokenId": token.id,
+        }
+    )
+
+
+def decode_token(path: str, data: bytes | None) -> DelegationToken:
+    """Return the token of a znode. Raises `MalformedZnodeError`."""
+    value: dict[str, Any] = decode(path, data)
+    try:
+        if not 1 <= value["version"] <= _VERSION:
+            raise MalformedZnodeError(f"the znode {path} has version {value['version']}: {_VERSION} is the last known")
+        owner = str(desanitized(value["owner"]))
+        requester = value["tokenRequester"] if value["version"] >= _REQUESTER_SINCE else value["owner"]
+        times = (value["issueTimestamp"], value["maxTimestamp"], value["expiryTimestamp"])
+        renewers = tuple(str(desanitized(one)) for one in value["renewers"])
+        return DelegationToken(
+            str(value["tokenId"]), owner, str(desanitized(requester)), renewers, *(int(one) for one in times)
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        raise MalformedZnodeError(f"the znode {path} holds no token that Kafka writes: {problem!r}") from problem
+
+
+# -- programs --------------------------------------------------------------------------------------------------------
+
+
+def read_all_tokens() -> Program[FoundTokens]:
+    """Read all tokens, and make the znodes for them. Changes are watched from before, so none is missed."""
+    for path in (TOKENS.rpartition("/")[0], TOKEN_CHANGES, TOKENS):
+        (made,) = yield [Create(path)]
+        if not isinstance(made, NodeExistsError):
+            _raise(made)
+    (names,) = yield [Children(TOKEN_CHANGES, watch=True)]
+    last = max(map(_number, expect(names, list)), default=NONE)
+    (ids,) = yield [Children(TOKENS)]
+    return (yield from _read(expect(ids, list)))._replace(last_change=last)
+
+
+def read_token_changes(after: int) -> Program[FoundTokens]:
+    """Read the tokens whose change was announced after a number; old announcements are deleted."""
+    (names,) = yield [Children(TOKEN_CHANGES, watch=True)]
+    numbered = sorted((_number(name), name) for name in expect(names, list))
+    results = yield [Get(f"{TOKEN_CHANGES}/{name}") for number, name in numbered if number > after]
+    changed: dict[str, None] = {}
+    for result in results:
+        znode = found_or_none(result)
+        if znode is not None:
+            changed[(znode.data or b"").decode()] = None
+    tokens = yield from _read(changed)
+    old: list[Operation] = [Delete(f"{TOKEN_CHANGES}/{name}") for _, name in numbered[:-KEPT_CHANGES]]
+    if old:
+        yield old
+    return tokens._replace(last_change=max((number for number, _ in numbered), default=after))
+
+
+def write_tokens(changed: Collection[DelegationToken], removed: Collection[str]) -> Program[FoundTokens]:
+    """Write tokens and take others away, and announce each."""
+    for token in changed:
+        path, data = token_path(token.id), encode_token(token)
+        (result,) = yield [SetData(path, data)]
+        if isinstance(result, NoNodeError):
+            (result,) = yield [Create(path, data)]
+        _raise(result)
+        yield from _announce(token.id)
+    for token_id in removed:
+        (result,) = yield [Delete(token_path(token_id))]
+        if not isinstance(result, NoNodeError):
+            _raise(result)
+        yield from _announce(token_id)
+    return FoundTokens({**{token.id: token for token in changed}, **dict.fromkeys(removed)}, NONE)
+
+
+def _announce(token_id: str) -> Program[None]:
+    (result,) = yield [Create(f"{TOKEN_CHANGES}/{_CHANGE_PREFIX}", token_id.encode(), sequential=True)]
+    _raise(result)
+
+
+def _read(ids: Collection[str]) -> Program[FoundTokens]:
+    results = yield [Get(token_path(token_id)) for token_id in ids]
+    found: dict[str, DelegationToken | None] = {}
+    problems = []
+    for token_id, result in zip(ids, results, strict=True):
+        znode = found_or_none(result)
+        found[token_id] = None
+        # An empty one is one that Apache Kafka passes over.
+        if znode is not None and znode.data:
+            try:
+                found[token_id] = decode_token(token_path(token_id), znode.data)
+            except MalformedZnodeError as problem:
+                problems.append(problem)
+    return FoundTokens(found, NONE, problems)
+
+
+def _number(name: str) -> int:
+    digits = name.removeprefix(_CHANGE_PREFIX)
+    return int(digits) if digits != name and digits.isdigit() else NONE
+
+
+def _raise(result: object) -> None:
+    if isinstance(result, ZooKeeperError):
+        raise result
+
+
+# -- metadata --------------------------------------------------------------------------------------------------------
+
+
+def token_records(image: MetadataImage, found: FoundTokens, *, is_all: bool = False) -> Iterable[Message]:
+    """Give the records with which an image has these tokens; `is_all`: and no others."""
+    for token_id in image.delegation_tokens:
+        if found.tokens.get(token_id) is None and (is_all or token_id in found.tokens):
+            yield RemoveDelegationTokenRecord(token_id=token_id)
+    for token in found.tokens.values():
+        if token is not None:
+            record = _record(token)
+            if image.delegation_tokens.get(token.id) != record:
+                yield record
+
+
+def _record(token: DelegationToken) -> DelegationTokenRecord:
+    return DelegationTokenRecord(
+        owner=token.owner,
+        requester=token.requester,
+        renewers=list(token.renewers),
+        issue_timestamp=token.issue_ms,
+        max_timestamp=token.max_ms,
+        expiration_timestamp=token.expiry_ms,
+        token_id=token.id,
+    )
