@@ -54,19 +54,30 @@ def _overview(broker: Broker, capsys: pytest.CaptureFixture[str]) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
+def _trouble(found: Any) -> dict[str, list[str]]:
+    """The partitions that need attention."""
+    return {name: sorted(found[name]) for name in ("offline", "underReplicated", "underMinIsr")}
+
+
 def test_nothing_is_lost_when_one_of_three_brokers_is_killed_and_comes_back(capsys: pytest.CaptureFixture[str]) -> None:
     with Broker(brokers=3, config=_FEW) as broker:
         settings: dict[str, Any] = {"bootstrap.servers": broker.bootstrap_servers, **_SOON}
         with AdminClient(settings) as admin, Producer({**settings, "acks": "all"}) as producer:
             admin.create_topics([NewTopic("news", replica_assignments={0: [1, 2, 3]})])
+            strict = NewTopic("strict", replica_assignments={0: [2, 3, 1]}, configs={"min.insync.replicas": "3"})
+            admin.create_topics([NewTopic("alone", replica_assignments={0: [1]}), strict])
             eventually(lambda: _in_sync(admin, "news") == {1, 2, 3})
             producer.send("news", b"before").result(30)
             broker.kill(1)
             assert broker.pid_of(1) is None
             producer.send("news", b"while it is away").result(60)
-            eventually(lambda: _overview(broker, capsys)["underReplicated"] == ["news:0"])
+            # With eligible leader replicas (KIP-966) an ISR loses its last replica, too.
+            below = {"offline": ["alone:0"], "underReplicated": ["alone:0", "news:0", "strict:0"]}
+            wanted = {**below, "underMinIsr": ["alone:0", "strict:0"]}
+            eventually(lambda: _trouble(_overview(broker, capsys)) == wanted)
             broker.start(1)
             eventually(lambda: _in_sync(admin, "news") == {1, 2, 3}, 60)
+            eventually(lambda: not any(_trouble(_overview(broker, capsys)).values()), 60)
             broker.restart(2)
             producer.send("news", b"after").result(60)
         assert _values(broker, "news", 3) == [b"before", b"while it is away", b"after"]

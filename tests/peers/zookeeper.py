@@ -242,7 +242,7 @@ class ZooKeeperCluster:
     def _wait_for_deletions(self) -> None:
         deadline = time.monotonic() + 30
         with self._client() as client:
-            while client.get_children(f"{_CHROOT}/admin/delete_topics") and time.monotonic() < deadline:
+            while client.get_children(f"{CHROOT}/admin/delete_topics") and time.monotonic() < deadline:
                 time.sleep(0.1)
 
     @contextmanager
