@@ -93,6 +93,8 @@ METHODS: Final[dict[str, str]] = {
     "MockConsumer.setMaxPollRecords": "max_poll_records",
     "MockConsumer.setOffsetsException": "offsets_exception",
     "MockConsumer.setPollException": "poll_exception",
+    "MockShareConsumer.acquisitionLockTimeoutMs": "acquisition_lock_timeout",
+    "MockShareConsumer.setClientInstanceId": "a mock has no telemetry",
     "MockProducer.addedMetrics": "metrics are not registered with a mock",
     "MockProducer.disableTelemetry": "a mock has no telemetry",
     "MockProducer.injectTimeoutException": "a mock has no telemetry",

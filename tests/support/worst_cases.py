@@ -43,6 +43,8 @@ STRINGS: dict[str, str | None] = {
     "subscribed_topic_names": BIG_TOPIC, "subscribed_topic_regex": None, "topic": BIG_TOPIC, "topic_name": BIG_TOPIC,
     "transactional_id": "tx", "transactional_id_pattern": None, "transactional_ids": "tx", "types_filter": "classic",
     "value": "1", "topic_names": BIG_TOPIC, "v3_and_below_transactional_id": "tx",
+    "subtopology_id": "0", "process_id": "p", "source_topics": BIG_TOPIC, "source_topic_regex": "big.*",
+    "repartition_sink_topics": BIG_TOPIC,
 }  # fmt: skip
 NUMBERS = {
     "acks": 1, "count": PARTITIONS + 1, "endpoint_type": 1, "fetch_offset": 0, "isolation_level": 0,
@@ -87,7 +89,8 @@ class Generator:
 
     def _one(self, field: Field, path: str, number: int) -> Any:
         if field.plan is not None:
-            return None if field.nullable else self._struct(field.plan, path, number)
+            is_asked = self._path.startswith(f"{path}/")
+            return None if field.nullable and not is_asked else self._struct(field.plan, path, number)
         if field.type == "string":
             text = STRINGS[field.name]
             text = "" if text is None and not field.nullable else text

@@ -306,7 +306,7 @@ class TestGroups:
             ("share.isolation.level", "all"),
             ("share.session.timeout.ms", "1"),
             ("share.delivery.count.limit", "11"),
-            ("streams.session.timeout.ms", "50000"),
+            ("streams.session.timeout.ms", "70000"),
             ("nope", "1"),
         ],
     )

@@ -9,6 +9,7 @@ import argparse
 import io
 import logging
 import re
+import signal
 import time
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -17,7 +18,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from barnabas import Broker
+from barnabas.broker.local_cluster import LocalCluster
 from barnabas.cli import main as cli
+from barnabas.cli import up_cluster
 from barnabas.cli.arguments import Parser
 from barnabas.cli.kafka_script_options import EVERYWHERE, HABITS
 
@@ -87,13 +90,23 @@ def required(leaf: Leaf) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def _starts_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def _starts_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[None]:
     """`up` with good arguments would run, and `produce` would read the terminal."""
     monkeypatch.setattr("barnabas.broker.runner.BrokerRunner.run", lambda self: self._loop.close())
+    monkeypatch.setattr("barnabas.broker.local_cluster.LocalCluster.start", _ended)
     monkeypatch.setattr("sys.stdin", io.StringIO())
     monkeypatch.chdir(tmp_path)
     # A handler of the test before writes to what that test has captured.
     monkeypatch.setattr(logging.getLogger("barnabas"), "handlers", [])
+    # A cluster that is about to start answers signals.
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def _ended(cluster: LocalCluster) -> None:
+    raise up_cluster._EndedError
 
 
 Run = Callable[..., tuple[int, str, str]]
@@ -177,8 +190,9 @@ def test_an_option_without_its_value_or_with_one_it_cannot_take_is_named(
         code, _, errors = run(*given, f"{option}=x") if option.startswith("--") else run(*given, "--no-such-option")
         check_refusal(code, errors, leaf.words, option)
         return
-    code, _, errors = run(*given, option)
-    check_refusal(code, errors, leaf.words, option)
+    if action.nargs != "?":
+        code, _, errors = run(*given, option)
+        check_refusal(code, errors, leaf.words, option)
     if leaf in CONNECTED:
         given += ["-b", "127.0.0.1:1"]
     for value in WRONG_VALUES:

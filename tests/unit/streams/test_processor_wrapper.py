@@ -105,8 +105,16 @@ def test_processors_of_the_dsl_and_of_users_are_wrapped_and_do_what_they_did() -
     assert wrapper.configs == [config]
     assert wrapper.fixed == ["shout"]
     named = {name: count for name, count in wrapper.seen.items() if not name.startswith("K")}
-    assert named == {"keep": 3, "number": 2, "join-repartition-filter": 2, "join": 2, "sum": 2, "back": 2}
-    assert len(wrapper.seen) == len(named) + 2, "the table's source, and the filter before the sum"
+    assert named == {
+        "keep": 3,
+        "number": 2,
+        "table": 0,
+        "join-repartition-filter": 2,
+        "join": 2,
+        "sum": 2,
+        "back": 2,
+    }
+    assert len(wrapper.seen) == len(named) + 1, "the filter before the sum"
 
 
 def test_processors_of_a_topology_that_is_built_by_hand_are_wrapped() -> None:
