@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -225,6 +227,19 @@ def test_another_of_three_controllers_leads_when_the_active_one_is_killed() -> N
         assert _values(broker, "news", len(sent)) == sent
 
 
+def _free_ports(count: int) -> int:
+    """The first of so many free ports in a row: each node serves its metrics on one."""
+    while True:
+        first = free_port()
+        with contextlib.ExitStack() as held:
+            try:
+                for port in range(first + 1, first + count):
+                    held.enter_context(socket.create_server(("127.0.0.1", port)))
+            except OSError:
+                continue
+            return first
+
+
 def _line(process: subprocess.Popen[str], begins: str) -> str:
     assert process.stdout is not None
     while not (line := process.stdout.readline()).startswith(begins):
@@ -234,7 +249,7 @@ def _line(process: subprocess.Popen[str], begins: str) -> str:
 
 def test_the_command_starts_a_killed_broker_again_leaves_an_ended_one_and_ends_all_on_ctrl_c(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "barnabas.cli.main", "up", "--brokers", "2", "--listen", "127.0.0.1:0"]
-    command += ["--metrics", f"127.0.0.1:{free_port()}", "--data", str(tmp_path)]
+    command += ["--metrics", f"127.0.0.1:{_free_ports(3)}", "--data", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         nodes = [_line(process, node) for node in ("controller 100", "broker 1", "broker 2")]
         pids = [int(line.partition("process ")[2].partition(",")[0]) for line in nodes]

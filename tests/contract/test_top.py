@@ -76,7 +76,7 @@ def test_the_screen_filters_sorts_freezes_and_ends_by_keys(bootstrap_servers: st
             await pilot.press("escape", "g")
             assert app.query_one(TabbedContent).active == "groups"
             assert {row[0]: row[3] for row in rows(app, "groups")}[group] == "6"
-            await pilot.press("s")
+            await pilot.press("s", "s")
             names = [row[0] for row in rows(app, "groups")]
             assert names == sorted(names)
             await pilot.press("space", "b")

@@ -95,6 +95,8 @@ def _starts_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[
     monkeypatch.setattr("barnabas.broker.runner.BrokerRunner.run", lambda self: self._loop.close())
     monkeypatch.setattr("barnabas.broker.local_cluster.LocalCluster.start", _ended)
     monkeypatch.setattr("sys.stdin", io.StringIO())
+    # At the usual port another test's broker may answer.
+    monkeypatch.setattr("barnabas.cli.connection.DEFAULT_SERVERS", "127.0.0.1:1")
     monkeypatch.chdir(tmp_path)
     # A handler of the test before writes to what that test has captured.
     monkeypatch.setattr(logging.getLogger("barnabas"), "handlers", [])
