@@ -75,7 +75,7 @@ def test_acks_0(broker: Broker, new_name: NewName) -> None:
     produce(broker, topic, 100, acks=0)
     reader = consumer(broker, new_name("group"))
     reader.subscribe([topic])
-    (found,) = poll([reader], 101)
+    (found,) = poll([reader], 100)
     reader.close()
     assert len(found) == 100
 
