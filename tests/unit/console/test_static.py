@@ -79,6 +79,12 @@ def test_every_text_that_a_page_names_is_there_and_every_text_is_named() -> None
     assert unused == []
 
 
+def test_one_dialog_asks_for_a_name_to_be_typed() -> None:
+    asking = [path.name for path in OWN if re.search(r"\.confirm\b|confirm: ", path.read_text(encoding="utf-8"))]
+
+    assert asking == ["kit.mjs"], "ConfirmDialog hands what was typed to its action"
+
+
 def test_every_source_of_a_setting_has_a_text() -> None:
     from barnabas.admin import ConfigSource
 

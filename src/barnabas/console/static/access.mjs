@@ -1,5 +1,5 @@
 // Who may come in and do what: ACLs as sentences, and users of SCRAM.
-import { html, t, post, useDocument, useState, count, visible, Loading, Empty, Problem, Command, ActionDialog } from "./kit.mjs";
+import { html, t, post, useDocument, useState, count, visible, Loading, Empty, Problem, Command, ActionDialog, ConfirmDialog } from "./kit.mjs";
 
 const FIRST = { resourceType: "TOPIC", resourceName: "", patternType: "LITERAL", principal: "User:", host: "*", operation: "READ", permission: "ALLOW" };
 const same = (row) => Object.fromEntries(Object.keys(FIRST).map((name) => [name, row[name]]));
@@ -44,9 +44,9 @@ function Password({ data, user, onClose, onDone }) {
 }
 
 function DeleteUser({ row, onClose, onDone }) {
-  const [typed, setTyped] = useState("");
-  return html`<${ActionDialog} title=${t("users.delete")} label=${t("users.delete")} danger ready=${typed === row.user} action=${() => post("api/users/delete", { user: row.user, mechanism: row.mechanism, confirm: typed })} onClose=${onClose} onDone=${onDone}>
-    <p>${t("users.delete.lost", { user: visible(row.user), mechanism: row.mechanism })}</p><label class="field">${t("topic.confirm", { topic: visible(row.user) })}<input autocomplete="off" value=${typed} onInput=${(e) => setTyped(e.target.value)} /></label><//>`;
+  const { user, mechanism } = row;
+  const action = (confirm) => post("api/users/delete", { user, mechanism, confirm });
+  return html`<${ConfirmDialog} title=${t("users.delete")} name=${user} lost=${t("users.delete.lost", { user: visible(user), mechanism })} action=${action} onClose=${onClose} onDone=${onDone} />`;
 }
 
 function Users({ session }) {

@@ -1,5 +1,5 @@
 // Groups: the list with lag, one group with members, assignment and lag over time, offsets moved with a preview.
-import { html, t, useState, useDocument, useEvents, post, enc, age, count, time, visible, Loading, Empty, Problem, Command, Chart, ActionDialog } from "./kit.mjs";
+import { html, t, useState, useDocument, useEvents, post, enc, age, count, time, visible, Loading, Empty, Problem, Command, Chart, ActionDialog, ConfirmDialog } from "./kit.mjs";
 
 export function Groups() {
   const { data, error } = useDocument("api/groups");
@@ -27,9 +27,8 @@ function Move({ data, onClose, onDone }) {
 }
 
 function Delete({ data, onClose }) {
-  const [typed, setTyped] = useState("");
-  return html`<${ActionDialog} title=${t("groups.delete")} label=${t("groups.delete")} danger ready=${typed === data.group} action=${() => post("api/group/delete", { group: data.group, confirm: typed })} onClose=${onClose} onDone=${() => { location.hash = "#/groups"; }}>
-    <p>${t("groups.delete.lost", { group: visible(data.group) })}</p><label class="field">${t("topic.confirm", { topic: visible(data.group) })}<input autocomplete="off" value=${typed} onInput=${(e) => setTyped(e.target.value)} /></label><code>${visible(data.commands.delete)}</code><//>`;
+  const action = (confirm) => post("api/group/delete", { group: data.group, confirm });
+  return html`<${ConfirmDialog} title=${t("groups.delete")} name=${data.group} lost=${t("groups.delete.lost", { group: visible(data.group) })} command=${data.commands.delete} action=${action} onClose=${onClose} onDone=${() => { location.hash = "#/groups"; }} />`;
 }
 
 // Members × partitions; only while it fits a page.
@@ -57,17 +56,14 @@ export function Group({ name, session }) {
 }
 
 function EndTransaction({ row, onClose, onDone }) {
-  const [typed, setTyped] = useState("");
-  return html`<${ActionDialog} title=${t("txn.end")} label=${t("txn.end")} danger ready=${typed === row.id} action=${() => post("api/transactions/end", { id: row.id, confirm: typed })} onClose=${onClose} onDone=${onDone}>
-    <p>${t("txn.end.lost", { id: visible(row.id) })}</p><label class="field">${t("topic.confirm", { topic: visible(row.id) })}<input autocomplete="off" value=${typed} onInput=${(e) => setTyped(e.target.value)} /></label><//>`;
+  const action = (confirm) => post("api/transactions/end", { id: row.id, confirm });
+  return html`<${ConfirmDialog} title=${t("txn.end")} name=${row.id} lost=${t("txn.end.lost", { id: visible(row.id) })} action=${action} onClose=${onClose} onDone=${onDone} />`;
 }
 
 function AbortHanging({ row, onClose, onDone }) {
-  const [typed, setTyped] = useState("");
-  const label = `${row.topic}-${row.partition}`;
-  const action = () => post("api/transactions/abort-hanging", { topic: row.topic, partition: row.partition, startOffset: row.startOffset, confirm: typed });
-  return html`<${ActionDialog} title=${t("txn.abortHanging")} label=${t("txn.end")} danger ready=${typed === label} action=${action} onClose=${onClose} onDone=${onDone}>
-    <p>${t("txn.abortHanging.lost", { offset: row.startOffset })}</p><label class="field">${t("topic.confirm", { topic: visible(label) })}<input autocomplete="off" value=${typed} onInput=${(e) => setTyped(e.target.value)} /></label><//>`;
+  const { topic, partition, startOffset } = row;
+  const action = (confirm) => post("api/transactions/abort-hanging", { topic, partition, startOffset, confirm });
+  return html`<${ConfirmDialog} title=${t("txn.abortHanging")} label=${t("txn.end")} name=${`${topic}-${partition}`} lost=${t("txn.abortHanging.lost", { offset: startOffset })} action=${action} onClose=${onClose} onDone=${onDone} />`;
 }
 
 // Looked for only when asked: it takes a question for each partition of the cluster.

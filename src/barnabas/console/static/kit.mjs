@@ -172,6 +172,14 @@ export function ActionDialog({ title, action, label, danger, ready = true, onClo
     <button type="button" onClick=${onClose}>${t("action.cancel")}</button></div></form><//>`;
 }
 
+// For what cannot be undone: its name has to be typed. `action` takes what was typed; `command` is shown where it is given.
+export function ConfirmDialog({ title, label = title, name, lost, command, action, onClose, onDone }) {
+  const [typed, setTyped] = useState("");
+  return html`<${ActionDialog} title=${title} label=${label} danger ready=${typed === name} action=${() => action(typed)} onClose=${onClose} onDone=${onDone}>
+    <p>${lost}</p><label class="field">${t("action.confirm", { name: visible(name) })}<input autocomplete="off" value=${typed} onInput=${(e) => setTyped(e.target.value)} /></label>
+    ${command && html`<code>${visible(command)}</code>`}<//>`;
+}
+
 // A time series: `times` in epoch ms, `series` as [{label, values}].
 export function Chart({ times, series, label, height = 160 }) {
   const box = useRef(null);

@@ -1,5 +1,5 @@
 // One topic: partitions, settings with where each comes from, and what can be changed.
-import { html, t, useState, useDocument, useEvents, post, enc, count, size, rate, visible, Loading, Problem, Command, ActionDialog } from "./kit.mjs";
+import { html, t, useState, useDocument, useEvents, post, enc, count, size, rate, visible, Loading, Problem, Command, ActionDialog, ConfirmDialog } from "./kit.mjs";
 import { Records } from "./records.mjs";
 
 const TABS = { records: "topic.recordsTab", partitions: "topic.partitions", settings: "topic.settings" };
@@ -45,13 +45,10 @@ export function Settings({ path, topic, readOnly }) {
     ${edited && html`<${EditSetting} topic=${topic} row=${edited} onClose=${() => setEdited(null)} onDone=${() => { setEdited(null); reload(); }} />`}<${Command} line=${data.command} />`;
 }
 
-// For what loses records: their name has to be typed.
 function Lose({ kind, data, onClose, onDone }) {
-  const [typed, setTyped] = useState("");
-  const action = () => post(`api/topics/${enc(data.topic)}/${kind}`, { confirm: typed });
-  return html`<${ActionDialog} title=${t(`topic.${kind}`)} danger label=${t(`topic.${kind}`)} ready=${typed === data.topic} action=${action} onClose=${onClose} onDone=${onDone}>
-    <p>${t(`topic.${kind}.lost`, { topic: visible(data.topic), records: count(data.records), bytes: size(data.bytes) })}</p>
-    <label class="field">${t("topic.confirm", { topic: visible(data.topic) })}<input autocomplete="off" value=${typed} onInput=${(e) => setTyped(e.target.value)} /></label><code>${visible(data.commands[kind])}</code><//>`;
+  const action = (confirm) => post(`api/topics/${enc(data.topic)}/${kind}`, { confirm });
+  const lost = t(`topic.${kind}.lost`, { topic: visible(data.topic), records: count(data.records), bytes: size(data.bytes) });
+  return html`<${ConfirmDialog} title=${t(`topic.${kind}`)} name=${data.topic} lost=${lost} command=${data.commands[kind]} action=${action} onClose=${onClose} onDone=${onDone} />`;
 }
 
 function More({ data, onClose, onDone }) {
