@@ -185,28 +185,18 @@ def _hanging_row(transaction: OpenTransaction) -> dict[str, Any]:
 
 
 def _abort_hanging(args: Namespace) -> int:
-    from barnabas.client.admin.transactions import AbortTransactionSpec
+    from barnabas.client.admin.hanging_transactions import abort_of
 
     with admin_client(args) as admin:
         chosen = all_partitions(admin, [args.partition])
         if len(chosen) != 1:
             raise IllegalArgumentError(f"{args.partition}: name one partition, such as flights:3")
-        producers = admin.describe_producers(chosen)[chosen[0]]
-        open_there = [one for one in producers if one.current_transaction_start_offset == args.start_offset]
-        if not open_there:
-            raise IllegalArgumentError(
-                f"no transaction is open in {chosen[0]} that began at offset {args.start_offset}; "
-                "`barnabas txn producers` shows what is"
-            )
-        (producer,) = open_there
-        # A coordinator that never wrote a marker there has epoch -1; its first is 0.
-        epoch = max(producer.coordinator_epoch, 0)
-        spec = AbortTransactionSpec(chosen[0], producer.producer_id, producer.producer_epoch, epoch)
+        spec = abort_of(chosen[0], args.start_offset, admin.describe_producers(chosen))
         admin.abort_transaction(spec)
     row = {
         "topic": chosen[0].topic,
         "partition": chosen[0].partition,
-        "producerId": producer.producer_id,
+        "producerId": spec.producer_id,
         "startOffset": args.start_offset,
         "aborted": True,
     }

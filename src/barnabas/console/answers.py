@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from starlette.responses import JSONResponse
 
@@ -14,6 +14,8 @@ from barnabas.errors import IllegalArgumentError, KafkaError
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
+
+    from barnabas.protocol.topic_partition import TopicPartition
 
 _STATUS: tuple[tuple[int, tuple[type[KafkaError], ...]], ...] = (
     (403, (errors.AuthorizationError,)),
@@ -102,6 +104,18 @@ class Body:
         if type(value) is not kind:
             raise IllegalArgumentError(f"{name} must be {expected}")
         return value
+
+
+class Place(TypedDict):
+    """The fields that say which partition a row is about."""
+
+    topic: str
+    partition: int
+
+
+def place(partition: TopicPartition) -> Place:
+    """Return the fields for a partition."""
+    return {"topic": partition.topic, "partition": partition.partition}
 
 
 def parameter(request: Request, name: str, default: str = "") -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from barnabas.admin import OffsetSpec
 from barnabas.client.position_syntax import BEGINNING, END, TIME, Range, parse_position, resolve
+from barnabas.console.answers import Place, place
 from barnabas.console.lag_clock import DelayRow, delay_row
 from barnabas.console.streams_groups import described_group
 from barnabas.errors import GroupNotEmptyError, IllegalArgumentError
@@ -48,14 +49,12 @@ class MemberRow(TypedDict):
     partitions: list[str]
 
 
-class OffsetRow(TypedDict):
+class OffsetRow(Place):
     """A partition that a group has committed, or that a member has; None where there is nothing.
 
     `delay` is how long the oldest record that was not read has waited, as far as the cluster was looked at.
     """
 
-    topic: str
-    partition: int
     committed: int | None
     end: int | None
     lag: int | None
@@ -78,11 +77,9 @@ class Group(TypedDict):
     commands: dict[str, str]
 
 
-class Move(TypedDict):
+class Move(Place):
     """Where a committed offset is, and where it goes."""
 
-    topic: str
-    partition: int
     committed: int | None
     offset: int
     lag: int
@@ -141,7 +138,7 @@ async def group(admin: AdminClient, name: str, sampler: Sampler, now_ms: int, co
         delay = None if at is None else sampler.lag_clock.delay(partition, at, now_ms)
         rows.append(
             {
-                **_place(partition),
+                **place(partition),
                 "committed": at,
                 "end": end,
                 "lag": lag,
@@ -175,15 +172,6 @@ async def group(admin: AdminClient, name: str, sampler: Sampler, now_ms: int, co
             "delete": commands.line("group", "delete", name),
         },
     }
-
-
-def _place(partition: TopicPartition) -> _Place:
-    return {"topic": partition.topic, "partition": partition.partition}
-
-
-class _Place(TypedDict):
-    topic: str
-    partition: int
 
 
 def _owners(description: GroupDescription) -> dict[TopicPartition, str]:
@@ -227,7 +215,7 @@ async def move_offsets(admin: AdminClient, body: Body, now_ms: int, commands: Co
     if not dry_run:
         await admin.alter_consumer_group_offsets(name, targets)
     moves: list[Move] = [
-        {**_place(p), "committed": committed[p], "offset": target, "lag": ends[p] - target}
+        {**place(p), "committed": committed[p], "offset": target, "lag": ends[p] - target}
         for p, target in targets.items()
     ]
     return {"dryRun": dry_run, "moves": moves, "command": _command(commands, name, to, topics, dry_run=dry_run)}

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-from barnabas.admin import AbortTransactionSpec
-from barnabas.client.admin.hanging_transactions import OpenTransaction, hanging, ids_of, open_transactions
+from barnabas.client.admin.hanging_transactions import (
+    OpenTransaction,
+    abort_of,
+    hanging,
+    ids_of,
+    open_transactions,
+)
+from barnabas.console.answers import Place, place
 from barnabas.errors import IllegalArgumentError
 from barnabas.protocol.topic_partition import TopicPartition
 
@@ -46,11 +52,9 @@ class Ended(TypedDict):
     command: str
 
 
-class HangingRow(TypedDict):
+class HangingRow(Place, TypedDict):
     """What is open in a partition, and of no transaction that a coordinator knows; `written` is epoch milliseconds."""
 
-    topic: str
-    partition: int
     producerId: int
     epoch: int
     startOffset: int
@@ -118,7 +122,7 @@ async def hanging_transactions(admin: AdminClient, minutes: int, now_ms: int, co
     found_hanging = await _unknown_to_coordinators(admin, candidates)
     rows: list[HangingRow] = [
         {
-            **_place(one.partition),
+            **place(one.partition),
             "producerId": one.producer.producer_id,
             "epoch": one.producer.producer_epoch,
             "startOffset": one.producer.current_transaction_start_offset,
@@ -143,23 +147,8 @@ async def abort_hanging(admin: AdminClient, body: Body, commands: Commands) -> E
     Raises `IllegalArgumentError` where nothing began at that offset and is still open.
     """
     partition, start = TopicPartition(body.text("topic"), body.integer("partition")), body.integer("startOffset")
-    label = f"{partition.topic}-{partition.partition}"
+    label = str(partition)
     body.confirmed(label)
-    producers = (await admin.describe_producers([partition]))[partition]
-    producer = next((one for one in producers if one.current_transaction_start_offset == start), None)
-    if producer is None:
-        raise IllegalArgumentError(f"no transaction is open in {label} that began at offset {start}")
-    # A coordinator that never wrote a marker there has epoch -1; its first is 0.
-    epoch = max(producer.coordinator_epoch, 0)
-    await admin.abort_transaction(AbortTransactionSpec(partition, producer.producer_id, producer.producer_epoch, epoch))
+    await admin.abort_transaction(abort_of(partition, start, await admin.describe_producers([partition])))
     where = f"{partition.topic}:{partition.partition}"
     return {"id": label, "command": commands.line("txn", "abort-hanging", where, "--start-offset", str(start))}
-
-
-class _Place(TypedDict):
-    topic: str
-    partition: int
-
-
-def _place(partition: TopicPartition) -> _Place:
-    return {"topic": partition.topic, "partition": partition.partition}

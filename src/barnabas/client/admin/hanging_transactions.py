@@ -9,8 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.errors import IllegalArgumentError
+
 if TYPE_CHECKING:
-    from barnabas.client.admin.transactions import ProducerState, TransactionDescription, TransactionListing
+    from barnabas.client.admin.transactions import (
+        AbortTransactionSpec,
+        ProducerState,
+        TransactionDescription,
+        TransactionListing,
+    )
     from barnabas.protocol.topic_partition import TopicPartition
 
 
@@ -47,3 +54,25 @@ def hanging(
         if one.partition not in known:
             found.append(one)
     return found
+
+
+def abort_of(
+    partition: TopicPartition, start_offset: int, found: Mapping[TopicPartition, list[ProducerState]]
+) -> AbortTransactionSpec:
+    """Return what aborts the transaction that is open in a partition since an offset.
+
+    `found` is what DescribeProducers tells of the partition. Raises `IllegalArgumentError` where nothing is open that
+    began there.
+    """
+    # With it come the messages of requests: the help of a command does without.
+    from barnabas.client.admin.transactions import AbortTransactionSpec
+
+    for producer in found[partition]:
+        if producer.current_transaction_start_offset == start_offset:
+            # A coordinator that never wrote a marker there has epoch -1; its first is 0.
+            epoch = max(producer.coordinator_epoch, 0)
+            return AbortTransactionSpec(partition, producer.producer_id, producer.producer_epoch, epoch)
+    raise IllegalArgumentError(
+        f"no transaction is open in {partition} that began at offset {start_offset}; "
+        "`barnabas txn producers` shows what is"
+    )
