@@ -22,7 +22,7 @@ from weakref import ref
 
 from barnabas.streams.errors import ProcessorStateError
 from barnabas.streams.serdes.reader import Reader, sized
-from barnabas.streams.state.snapshot import PIECE, Entry, Snapshot
+from barnabas.streams.state.snapshot import Entry, Snapshot
 
 #: Keys from this length on lie in buckets.
 LONG = 500
@@ -233,14 +233,14 @@ class DiskMap:
         self._snapshots.append(ref(snapshot, self._snapshots.remove))
         return _between(_unpacked(snapshot, reverse), first, last, reverse, open_end)
 
-    def _from(self, at: bytes | None) -> list[Entry]:
+    def _from(self, at: bytes | None, count: int) -> list[Entry]:
         with self._backend.transaction.cursor(db=self._handle) as cursor:
-            return list(islice(cursor.iternext(), PIECE)) if cursor.set_range(at) else []
+            return list(islice(cursor.iternext(), count)) if cursor.set_range(at) else []
 
-    def _before(self, at: bytes | None) -> list[Entry]:
+    def _before(self, at: bytes | None, count: int) -> list[Entry]:
         with self._backend.transaction.cursor(db=self._handle) as cursor:
             found = cursor.last() if at is None or not cursor.set_range(at) else cursor.prev()
-            return list(islice(cursor.iterprev(), PIECE)) if found else []
+            return list(islice(cursor.iterprev(), count)) if found else []
 
     def _bucket(self, prefix: bytes) -> list[Entry]:
         data = self._backend.transaction.get(prefix, db=self._handle)

@@ -12,19 +12,21 @@ from collections.abc import Callable, Iterator
 #: An entry: its key as it is stored, and its data.
 Entry = tuple[bytes, bytes]
 
-#: Entries that are read at once.
+#: Entries that are read at first, since most ranges (the partners of a record, say) have few; and at most at once.
+FIRST_PIECE = 4
 PIECE = 256
 
 
 class Snapshot:
     """The entries of a map from a key on, in order or (`reverse`) in the opposite one.
 
-    `read` returns at most `PIECE` entries as they are now: those from a key on, or those before it in reverse (None:
+    `read` returns at most so many entries as they are now: those from a key on, or those before it in reverse (None:
     from the last one).
     """
 
-    def __init__(self, read: Callable[[bytes | None], list[Entry]], start: bytes | None, *, reverse: bool) -> None:
+    def __init__(self, read: Callable[[bytes | None, int], list[Entry]], start: bytes | None, *, reverse: bool) -> None:
         self._read = read
+        self._size = FIRST_PIECE
         self._at = start
         self._reverse = reverse
         self._finished = False
@@ -46,8 +48,9 @@ class Snapshot:
             yield from self._next_piece()
 
     def _next_piece(self) -> list[Entry]:
-        piece = self._read(self._at)
-        self._finished = len(piece) < PIECE
+        piece = self._read(self._at, self._size)
+        self._finished = len(piece) < self._size
+        self._size = min(4 * self._size, PIECE)
         changed = self._changed_up_to(None if self._finished else piece[-1][0])
         if not self._finished:
             self._at = piece[-1][0] if self._reverse else piece[-1][0] + b"\x00"

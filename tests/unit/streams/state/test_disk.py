@@ -1,7 +1,7 @@
 """A map on disk does what a map in memory does, and a batch of changes is kept whole or not at all."""
 
 import random
-from itertools import islice
+from itertools import count, islice
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +12,6 @@ from barnabas.streams.state.memory import MemoryMap
 
 pytest.importorskip("lmdb")
 
-from barnabas.streams.state import disk as disk_module
 from barnabas.streams.state import snapshot
 from barnabas.streams.state.disk import LONG, DiskBackend
 
@@ -78,8 +77,8 @@ CHANGES = st.lists(
 def test_an_iterator_sees_the_map_as_it_was_when_it_was_made(tmp_path_factory, changes, gap, reverse, first, last):
     """What is put, changed and deleted later, ahead of it and behind it, does not matter, nor do commits."""
     with_small_pieces = pytest.MonkeyPatch()
-    for module in (disk_module, snapshot):
-        with_small_pieces.setattr(module, "PIECE", 4)
+    with_small_pieces.setattr(snapshot, "FIRST_PIECE", 2)
+    with_small_pieces.setattr(snapshot, "PIECE", 4)
     backend = DiskBackend(tmp_path_factory.mktemp("state"), size_limit=1 << 24)
     disk = backend.open("map")
     disk.put_all(dict.fromkeys([*KEYS_OF_MANY_PIECES, b"k" * (LONG + 2), b"k" * (LONG + 5)], b"old"))
@@ -102,6 +101,18 @@ def test_an_iterator_sees_the_map_as_it_was_when_it_was_made(tmp_path_factory, c
     finally:
         backend.close()
         with_small_pieces.undo()
+
+
+@pytest.mark.parametrize(("wanted", "most"), [(2, 4), (30, 100), (10_000, 10_300)])
+def test_a_range_reads_little_more_than_what_is_wanted_of_it(wanted, most):
+    """A join looks for one or two partners of each record: 256 entries for each were most of its time."""
+    numbers = count()
+
+    def read(at: bytes | None, size: int) -> list[snapshot.Entry]:
+        return [(b"%09d" % next(numbers), b"") for _ in range(size)]
+
+    assert len(list(islice(snapshot.Snapshot(read, b"", reverse=False), wanted))) == wanted
+    assert next(numbers) <= most
 
 
 def test_iterators_that_are_done_cost_writers_nothing(tmp_path):
