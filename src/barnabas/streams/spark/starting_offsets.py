@@ -71,8 +71,7 @@ def commit_missing(
     `decided` says for a query's id up to where its last decision goes, `now_ms` from when a duration goes back. Raises
     NoOffsetForPartitionError.
     """
-    found = _settled(admin, group, counts, policies, now_ms)
-    committed = admin.list_consumer_group_offsets(group, _partitions(counts, policies))
+    found, committed = _settled(admin, group, counts, policies, now_ms)
     found |= _further(committed, decided)
     if found:
         admin.alter_consumer_group_offsets(group, found)
@@ -90,7 +89,7 @@ def commit_new(
 
     Raises NoOffsetForPartitionError.
     """
-    if policies and (found := _settled(admin, group, counts, policies, now_ms)):
+    if policies and (found := _settled(admin, group, counts, policies, now_ms)[0]):
         admin.alter_consumer_group_offsets(group, found)
 
 
@@ -100,19 +99,15 @@ def stands(admin: AdminClient, group: str, decided: Callable[[str], Offsets]) ->
     return {**{each: at.offset for each, at in committed.items()}, **_further(committed, decided)}
 
 
-def _partitions(counts: Mapping[str, int], topics: Iterable[str]) -> list[TopicPartition]:
-    return [TopicPartition(topic, number) for topic in topics for number in range(counts[topic])]
-
-
 def _settled(
     admin: AdminClient,
     group: str,
     counts: Mapping[str, int],
     policies: Mapping[str, AutoOffsetResetStrategy],
     now_ms: int,
-) -> Offsets:
-    """Return where partitions begin for which nothing is committed, as their policies say."""
-    partitions = _partitions(counts, policies)
+) -> tuple[Offsets, Mapping[TopicPartition, OffsetAndMetadata]]:
+    """Return where partitions begin for which nothing is committed, as their policies say; and what is committed."""
+    partitions = [TopicPartition(topic, number) for topic in policies for number in range(counts[topic])]
     committed = admin.list_consumer_group_offsets(group, partitions)
     missing = [partition for partition in partitions if partition not in committed]
     if without := sorted(str(partition) for partition in missing if policies[partition.topic] == NONE):
@@ -122,7 +117,7 @@ def _settled(
     found = _listed(admin, {partition: policies[partition.topic].timestamp(now_ms) for partition in missing})
     # Nothing is as young as the duration says: what comes next is, as in Kafka.
     found |= _listed(admin, {partition: LATEST_TIMESTAMP for partition, offset in found.items() if offset < 0})
-    return found
+    return found, committed
 
 
 def _listed(admin: AdminClient, specs: Mapping[TopicPartition, int]) -> Offsets:
