@@ -14,12 +14,12 @@ from barnabas.client.admin.partition_offsets import OffsetSpec
 from barnabas.client.producer.producer import Producer
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.exactly_once.decision import DecisionError
-from barnabas.spark.exactly_once.decision_log import DecisionReader, log_end, settings_of
+from barnabas.spark.exactly_once.decision_log import DecisionReader, ensure_topic, log_end, settings_of
 from barnabas.spark.exactly_once.driver_steps import SinkPlace
 from barnabas.spark.offsets import Offsets
 from barnabas.streams.config import StreamsConfig
 from barnabas.streams.spark.internal_topics import partition_counts
-from barnabas.streams.spark.topology_changes import Change, Remains, TopologyChangedError, compared, refused
+from barnabas.streams.spark.topology_changes import ACCEPTED, Change, Remains, TopologyChangedError, compared, refused
 from barnabas.streams.spark.topology_shape import TopologyShape
 
 LOGGER = logging.getLogger("barnabas.streams")
@@ -41,7 +41,8 @@ def remembered(place: SinkPlace, application: str) -> TopologyShape | None:
 
 def remember(place: SinkPlace, application: str, shape: TopologyShape) -> None:
     """Have an application remember a topology from now on."""
-    DecisionReader(dict(place.client), place.topic).close()  # makes the topic
+    with AdminClient(settings_of("admin", dict(place.client))) as admin:
+        ensure_topic(admin, place.topic)
     _write(place, application, shape.encode())
 
 
@@ -75,7 +76,7 @@ def checked(
     changes = changes_on(admin, before, shape, stands)
     for change in changes:
         LOGGER.info("%s: the topology has changed: %s %s", application, change.name, change.what)
-    if wrong := refused(changes, _names(config.values["accepted.topology.changes"])):
+    if wrong := refused(changes, _names(config.values[ACCEPTED])):
         raise TopologyChangedError(application, wrong)
     return before
 
