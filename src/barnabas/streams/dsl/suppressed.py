@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any
 
 from barnabas.streams.dsl.operator_names import validate
 from barnabas.streams.durations import Duration, as_ms
@@ -121,7 +120,3 @@ class Suppressed:
     def with_window_grace(self, grace_ms: int) -> Suppressed:
         """Return what waits for the end of windows with this grace."""
         return replace(self, time_to_wait_ms=grace_ms)
-
-    def time_of(self, record_timestamp: int, key: Any) -> int:
-        """Return the time that a record waits from: its own, or the end of its window."""
-        return int(key.window.end) if self.window_end else record_timestamp
