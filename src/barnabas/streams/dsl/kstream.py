@@ -164,10 +164,7 @@ class KStream(Generic[K, V]):
 
     def print(self, printed: Printed[K, V] | None = None, *, name: str | None = None, label: str | None = None) -> None:
         """Print each record as `[label]: key, value`, to standard output or a file, and end the stream there."""
-        if printed is not None:
-            only((Printed,), (printed,), "print")
-        how: Printed[K, V] = Printed() if printed is None else printed
-        how = replace(how, name=_given("name", how.name, name), label=_given("label", how.label, label))
+        how = combined(Printed, printed, "print", name=name, label=label)
         shown = self.upstream.name if how.label is None else how.label
         self._step(KStreamPrint(shown, how.mapper, how.path), "KSTREAM-PRINTER-", name_of(None, how.name, "print"))
 
@@ -452,13 +449,6 @@ class KStream(Generic[K, V]):
         node.key_changing = True
         self.upstream.builder.add(self.upstream.node, node)
         return node
-
-
-def _given(what: str, option: str | None, keyword: str | None) -> str | None:
-    """Return what an option or a keyword gives. Raises TypeError for both."""
-    if option is not None and keyword is not None:
-        raise TypeError(f"the {what} is given twice: {option!r} and {keyword!r}")
-    return option if keyword is None else keyword
 
 
 def _stream(other: Any, step: str) -> None:
