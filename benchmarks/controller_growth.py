@@ -10,9 +10,9 @@ Run: ./run bench controller_growth [--partitions N] [--brokers N]
 from __future__ import annotations
 
 import gc
+import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
 from barnabas.broker.metadata.image_records import image_records
@@ -20,6 +20,7 @@ from barnabas.broker.metadata.metadata_records import encode_record
 from barnabas.broker.raft.metadata_loader import MetadataLoader
 from barnabas.broker.raft.observed_log import CommittedBatch
 from benchmarks._options import options
+from benchmarks._race import resident_mb
 from tests.support.controllers import Controllers
 
 _PER_TOPIC = 100
@@ -41,18 +42,10 @@ class Steps:
         return found
 
 
-def resident() -> float:
-    """Return the memory of this process, in MB."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmRSS"):
-            return int(line.split()[1]) / 1024
-    raise RuntimeError("the system tells of no memory")
-
-
 def measure(partitions: int, brokers: int) -> tuple[dict[str, float], float]:
     """Return the CPU seconds of each step, and the megabytes that the metadata take in controllers and loader."""
     steps = Steps()
-    before = resident()
+    before = resident_mb(os.getpid())
     controllers = Controllers(3)
     controllers.elect(100)
     topics = partitions // _PER_TOPIC
@@ -73,7 +66,7 @@ def measure(partitions: int, brokers: int) -> tuple[dict[str, float], float]:
     if _led_by(controllers, 1):
         raise RuntimeError("the fenced broker leads")
     gc.collect()
-    return steps.seconds, resident() - before
+    return steps.seconds, resident_mb(os.getpid()) - before
 
 
 def _create(controllers: Controllers, topics: int) -> None:

@@ -55,8 +55,6 @@ def _acquired(partitions: int, records: int, piece: int) -> tuple[CoreBroker, in
 
 def _take(member: ShareMember, partition: int, records: int, piece: int) -> None:
     taken = 0
-    first = member.send_fetch(partition=partition, max_records=piece, batch_size=piece, max_bytes=1 << 24)
-    taken += _count(first)
     while taken < records:
         taken += _count(member.send_fetch(partition=partition, max_records=piece, batch_size=piece, max_bytes=1 << 24))
 
