@@ -101,8 +101,8 @@ class ShareGroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         One that was planned by a driver that has ended has no records any more: they were not accepted, so the group
         delivers them again, in a later micro-batch.
         """
-        held = self._held
-        if held is None or (end[_READER], end[_BATCH]) != (self._id, held.number):
+        held = self._held_at(end)
+        if held is None:
             if end != start:
                 LOGGER.warning(
                     "Micro-batch %s of the share group %s was not finished by the last run: it stays empty now, and "
@@ -123,11 +123,10 @@ class ShareGroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def commit(self, end: QueueOffsets) -> None:
         """Accept the records of a micro-batch that the sink has committed."""
-        held = self._held
-        if held is None or (end[_READER], end[_BATCH]) != (self._id, held.number):
-            return
-        self._held = None
-        held.accept()
+        held = self._held_at(end)
+        if held is not None:
+            self._held = None
+            held.accept()
 
     def stop(self) -> None:
         """Release what was not committed, and leave the group."""
@@ -137,6 +136,10 @@ class ShareGroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             consumer.close()
+
+    def _held_at(self, end: QueueOffsets) -> _HeldBatch | None:
+        held = self._held
+        return held if held is not None and (end[_READER], end[_BATCH]) == (self._id, held.number) else None
 
     # --- the group
 
