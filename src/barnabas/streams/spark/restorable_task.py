@@ -229,9 +229,9 @@ def _layouts(plan: TaskPlan) -> dict[str, str]:
     found = {}
     for name, builder in plan.topology.state_stores.items():
         store = resolved(builder, config.dsl_store_suppliers, with_headers=config.stores_headers)
-        if store.persistent is not False:
+        if store.persistent:
             interval = store.segment_interval_ms or store.retention_ms or store.history_retention_ms
-            parts = (store.kind.value, bool(store.headers), store.time_ordered, store.indexed, interval)
+            parts = (store.kind.value, store.headers, store.time_ordered, store.indexed, interval)
             found[name] = " ".join(map(str, parts))
     return found
 

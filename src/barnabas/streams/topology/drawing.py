@@ -40,21 +40,21 @@ _TITLE = 26.0
 
 
 class _Drawn(NamedTuple):
-    """A vertex of the picture: its kind, the lines of its text, its stores, and what is read aloud of it."""
+    """A vertex of the picture: its kind, its text, its stores, and what is read aloud of it."""
 
     kind: str
-    lines: tuple[str, ...]
+    text: str
     stores: tuple[str, ...] = ()
     aloud: str = ""
 
     @property
     def width(self) -> float:
-        texts = [*self.lines, *(f"   {store}" for store in self.stores)]
+        texts = [self.text, *(f"   {store}" for store in self.stores)]
         return max(len(text) for text in texts) * _CHAR + 2 * _PAD
 
     @property
     def height(self) -> float:
-        return (len(self.lines) + len(self.stores)) * _LINE + 2 * _PAD - 4
+        return (1 + len(self.stores)) * _LINE + 2 * _PAD - 4
 
 
 class _Part(NamedTuple):
@@ -118,12 +118,12 @@ def _part(described: SubtopologyDescription | GlobalStoreDescription) -> _Part:
     for node in nodes:
         vertices[node.name] = _of_node(node)
         for topic in _topics_read(node):
-            vertices.setdefault(f"in {topic}", _Drawn("topic", (topic,), aloud=f"topic {topic}, read"))
+            vertices.setdefault(f"in {topic}", _Drawn("topic", topic, aloud=f"topic {topic}, read"))
             edges.append((f"in {topic}", node.name))
         edges += [(node.name, successor.name) for successor in node.successors]
         if isinstance(node, SinkDescription):
             topic = node.topic or "a topic chosen for each record"
-            vertices.setdefault(f"out {topic}", _Drawn("topic", (topic,), aloud=f"topic {topic}, written"))
+            vertices.setdefault(f"out {topic}", _Drawn("topic", topic, aloud=f"topic {topic}, written"))
             edges.append((node.name, f"out {topic}"))
     return _Part(title, vertices, edges)
 
@@ -142,7 +142,7 @@ def _of_node(node: NodeDescription) -> _Drawn:
         said.append(f"with stores {', '.join(stores)}")
     if after := [each.name for each in node.successors]:
         said.append(f"leads to {', '.join(after)}")
-    return _Drawn(kind, (node.name,), stores, ", ".join(said))
+    return _Drawn(kind, node.name, stores, ", ".join(said))
 
 
 def _draw(part: _Part, top: float) -> tuple[str, tuple[float, float]]:
@@ -172,9 +172,8 @@ def _node(node: _Drawn, place: Place) -> str:
         f'rx="{rounding:.0f}"/>',
     ]
     at = y + _PAD + 10
-    for text in node.lines:
-        lines.append(f'<text x="{x + _PAD:.1f}" y="{at:.1f}">{escape(text)}</text>')
-        at += _LINE
+    lines.append(f'<text x="{x + _PAD:.1f}" y="{at:.1f}">{escape(node.text)}</text>')
+    at += _LINE
     for store in node.stores:
         lines.append(f'<path class="store" d="{_cylinder(x + _PAD, at - 10)}"/>')
         lines.append(f'<text x="{x + _PAD + 3 * _CHAR:.1f}" y="{at:.1f}">{escape(store)}</text>')
