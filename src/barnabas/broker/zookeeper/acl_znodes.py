@@ -239,12 +239,18 @@ def update_acls(
             continue
         if isinstance(result, ZooKeeperError):
             raise result
+        yield from announce([pattern])
+        return after
+    raise errors.UnknownServerError(f"{path} was changed by others {_MOST_TRIES} times meanwhile: try again")
+
+
+def announce(patterns: Iterable[Pattern]) -> Program[None]:
+    """Tell all brokers that the ACLs of resources have changed, one after the other."""
+    for pattern in patterns:
         folder, data = encode_change(pattern)
         (result,) = yield [Create(f"{folder}/{_CHANGE_PREFIX}", data, sequential=True)]
         if isinstance(result, ZooKeeperError):
             raise result
-        return after
-    raise errors.UnknownServerError(f"{path} was changed by others {_MOST_TRIES} times meanwhile: try again")
 
 
 def changed_acls(

@@ -127,12 +127,18 @@ def write_settings(changes: Sequence[Change]) -> Program[list[Change]]:
             if isinstance(result, NodeExistsError):
                 (result,) = yield [SetData(path, data)]
         _raise(result)
+        yield from announce([entity])
+    return list(changes)
+
+
+def announce(entities: Sequence[str]) -> Program[None]:
+    """Tell all brokers that the settings of entities have changed, one after the other."""
+    for entity in entities:
         announcement = znodes.encode_config_change(entity)
         (result,) = yield [
             Create(f"{znodes.CONFIG_CHANGES}/{znodes.CONFIG_CHANGE_PREFIX}", announcement, sequential=True)
         ]
         _raise(result)
-    return list(changes)
 
 
 def edit_settings(edits: Sequence[Edits]) -> Program[list[Change]]:

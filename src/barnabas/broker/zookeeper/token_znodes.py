@@ -134,18 +134,20 @@ def write_tokens(changed: Collection[DelegationToken], removed: Collection[str])
         if isinstance(result, NoNodeError):
             (result,) = yield [Create(path, data)]
         _raise(result)
-        yield from _announce(token.id)
+        yield from announce([token.id])
     for token_id in removed:
         (result,) = yield [Delete(token_path(token_id))]
         if not isinstance(result, NoNodeError):
             _raise(result)
-        yield from _announce(token_id)
+        yield from announce([token_id])
     return FoundTokens({**{token.id: token for token in changed}, **dict.fromkeys(removed)}, NONE)
 
 
-def _announce(token_id: str) -> Program[None]:
-    (result,) = yield [Create(f"{TOKEN_CHANGES}/{_CHANGE_PREFIX}", token_id.encode(), sequential=True)]
-    _raise(result)
+def announce(token_ids: Iterable[str]) -> Program[None]:
+    """Tell all brokers that tokens have changed, one after the other."""
+    for token_id in token_ids:
+        (result,) = yield [Create(f"{TOKEN_CHANGES}/{_CHANGE_PREFIX}", token_id.encode(), sequential=True)]
+        _raise(result)
 
 
 def _read(ids: Collection[str]) -> Program[FoundTokens]:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from barnabas import errors
-from barnabas.broker.faults import fault_text, run_all
+from barnabas.broker.faults import fault_text
 from barnabas.broker.membership.broker_lifecycle import NO_EPOCH, LifecycleState
 from barnabas.broker.metadata.image_store import ImageStore
 from barnabas.broker.metadata.metadata_delta import MetadataDelta
@@ -20,10 +20,12 @@ from barnabas.broker.zookeeper.controller_pushes import PUSHED, ControllerPushes
 from barnabas.broker.zookeeper.controller_role import ControllerRole
 from barnabas.broker.zookeeper.guarded_session import GuardedSession
 from barnabas.broker.zookeeper.log_dir_events import LogDirEvents
-from barnabas.broker.zookeeper.operations import ConnectionLostError, run
+from barnabas.broker.zookeeper.operations import ConnectionLostError
 from barnabas.broker.zookeeper.plain_forwarding import PlainForwarding
+from barnabas.broker.zookeeper.program_queue import ProgramQueue
 from barnabas.broker.zookeeper.registration import Registration
 from barnabas.broker.zookeeper.stored_secrets import StoredSecrets
+from barnabas.broker.zookeeper.znode_writes import ZnodeWrites
 
 if TYPE_CHECKING:
     import random
@@ -81,6 +83,8 @@ class ZooKeeperControl:
         self._me = config.node_id
         self._session = GuardedSession(session, lambda what, problem: report(fault_text(what, problem)))
         self._session.on_renew = self._begin_anew
+        self._programs = ProgramQueue(self._session)
+        self._writes = ZnodeWrites(self._programs, lambda: self.on_answered())
         self._report = report
         self._wall_clock_ms = wall_clock_ms
         self._random = random
@@ -96,8 +100,6 @@ class ZooKeeperControl:
         self._state = LifecycleState.STARTING
         self._on_state: Callable[[LifecycleState], None] = lambda state: None
         self._registration = Registration(self._me, self._session, report, self._registered)
-        #: Who waits for what is written.
-        self._writing: dict[Done, None] = {}
         self._pushes = ControllerPushes(self._me, self)
         self.image = MetadataImage()
         self.is_caught_up = False
@@ -133,7 +135,8 @@ class ZooKeeperControl:
         self._registration.connected(session_id)
         self._role.controller.connected(session_id)
         known = frozenset(self.image.topics)
-        self._run(self._read(), lambda found: self._take_in(found, known))
+        self._run(self._read, lambda found: self._take_in(found, known))
+        self._writes.connected()
 
     def disconnected(self) -> None:
         """See `SessionListener`."""
@@ -147,17 +150,17 @@ class ZooKeeperControl:
     def changed(self, path: str) -> None:
         """See `SessionListener`."""
         if path == znodes.CONFIG_CHANGES:
-            self._run(metadata_znodes.read_changes(self._last_change), self._take_changes)
+            self._run(lambda: metadata_znodes.read_changes(self._last_change), self._take_changes)
         elif path == token_znodes.TOKEN_CHANGES:
-            self._run(token_znodes.read_token_changes(self._last_token_change), self._take_tokens)
+            self._run(lambda: token_znodes.read_token_changes(self._last_token_change), self._take_tokens)
         elif path in acl_znodes.ACL_CHANGES:
-            self._run(acl_znodes.read_acl_changes(path, self._last_acl_changes[path]), self._take_acls)
+            self._run(lambda: acl_znodes.read_acl_changes(path, self._last_acl_changes.get(path, -1)), self._take_acls)
         else:
             self._registration.changed(path)
             self._role.controller.changed(path)
 
-    def _run(self, program: Program[T], done: Callable[[T], None]) -> None:
-        """Carry a program out; what comes of it counts only while the connection is the one it was begun on."""
+    def _run(self, program: Callable[[], Program[T]], done: Callable[[T], None]) -> None:
+        """Carry a program out; what comes of it counts only while the connection is the one it was asked for on."""
         connection = self._connections
 
         def finished(result: T | errors.KafkaError) -> None:
@@ -171,7 +174,7 @@ class ZooKeeperControl:
             except errors.KafkaError as problem:
                 self._failed(problem)
 
-        run(self._session, program, finished)
+        self._programs.run(program, finished)
 
     def _failed(self, problem: errors.KafkaError) -> None:
         if self.is_caught_up:
@@ -239,8 +242,9 @@ class ZooKeeperControl:
 
     def read_topic_settings(self, topics: Sequence[str], done: Callable[[list[Message]], None]) -> None:
         """See `PushTarget`."""
-        program = metadata_znodes.read_settings([f"topics/{name}" for name in topics])
-        self._run(program, lambda found: done(list(metadata_znodes.settings_records(MetadataImage(), found))))
+        entities = [f"topics/{name}" for name in topics]
+        read = partial(metadata_znodes.read_settings, entities)
+        self._run(read, lambda found: done(list(metadata_znodes.settings_records(MetadataImage(), found))))
 
     def write_settings(self, changes: Sequence[ConfigsChange], done: Done) -> None:
         """See `ControlPlane`: write the znodes and announce them, as every broker of 3.9 does for itself."""
@@ -249,7 +253,17 @@ class ZooKeeperControl:
         except errors.KafkaError as problem:
             done(problem)
         else:
-            self._write(metadata_znodes.write_settings(entities), self._take_settings, done)
+            self._write_settings(partial(metadata_znodes.write_settings, entities), entities, self._take_settings, done)
+
+    def _write_settings(
+        self,
+        program: Callable[[], Program[T]],
+        entities: Sequence[metadata_znodes.Change | Edits],
+        take: Callable[[T], None],
+        done: Done,
+    ) -> None:
+        announce = partial(metadata_znodes.announce, [change.entity for change in entities])
+        self._writes.write(program, announce, take, done)
 
     def _stored(self, change: metadata_znodes.Change) -> metadata_znodes.Change:
         return change._replace(values=self._secrets.stored(change.entity, change.values or {}))
@@ -269,11 +283,15 @@ class ZooKeeperControl:
                 written[pattern] = yield from acl_znodes.update_acls(pattern, change)
             return written
 
-        self._write(program(), lambda found: self.change(acl_znodes.acl_records(self.image, found)), done)
+        announce = partial(acl_znodes.announce, patterns)
+        self._writes.write(
+            program, announce, lambda found: self.change(acl_znodes.acl_records(self.image, found)), done
+        )
 
     def write_tokens(self, changed: Sequence[DelegationToken], removed: Sequence[str], done: Done) -> None:
         """See `ControlPlane`: write the znodes and announce them, as every broker of 3.9 does."""
-        self._write(token_znodes.write_tokens(changed, removed), self._take_tokens, done)
+        announce = partial(token_znodes.announce, [*(token.id for token in changed), *removed])
+        self._writes.write(partial(token_znodes.write_tokens, changed, removed), announce, self._take_tokens, done)
 
     @property
     def expires_tokens(self) -> bool:
@@ -282,7 +300,7 @@ class ZooKeeperControl:
 
     def _edit_entities(self, edits: Sequence[Edits], done: Done) -> None:
         """Change quotas and credentials, as the controller."""
-        self._write(metadata_znodes.edit_settings(edits), self._take_settings, done)
+        self._write_settings(partial(metadata_znodes.edit_settings, edits), edits, self._take_settings, done)
 
     def _take_settings(self, changes: list[metadata_znodes.Change]) -> None:
         self.change(metadata_znodes.settings_records(self.image, self._readable(changes)))
@@ -303,8 +321,9 @@ class ZooKeeperControl:
             anew = self._secrets.encoded_anew(entity, values or {})
             if anew is not None:
                 # What was written is taken over by the notification that tells of it.
-                program = metadata_znodes.write_settings([metadata_znodes.Change(entity, anew)])
-                self._write(program, lambda written: None, self._encoded_anew)
+                change = [metadata_znodes.Change(entity, anew)]
+                program = partial(metadata_znodes.write_settings, change)
+                self._write_settings(program, change, lambda written: None, self._encoded_anew)
 
     def _encoded_anew(self, problem: errors.KafkaError | None) -> None:
         if problem is not None:
@@ -312,28 +331,11 @@ class ZooKeeperControl:
                 f"this broker's secrets in ZooKeeper are still those of password.encoder.old.secret: {problem}"
             )
 
-    def _write(self, program: Program[T], take: Callable[[T], None], done: Done) -> None:
-        def finished(result: T | errors.KafkaError) -> None:
-            if not isinstance(result, errors.KafkaError):
-                take(result)
-            self._written(done, result if isinstance(result, errors.KafkaError) else None)
-
-        self._writing[done] = None
-        run(self._session, program, finished)
-
     def _begin_anew(self) -> None:
         """Go by nothing that a fault of this broker may have left half done; tell who waits for a write."""
         self._role.controller.begin_anew()
         lost = ConnectionLostError("/", "this broker has failed while it wrote")
-        run_all(partial(self._written, done, lost) for done in list(self._writing))
-
-    def _written(self, done: Done, problem: errors.KafkaError | None) -> None:
-        """Tell who waits for a write what has become of it, once."""
-        if done not in self._writing:
-            return
-        if isinstance(problem, ConnectionLostError):
-            problem = errors.KafkaTimeoutError(f"{problem}; it may have been written, or not")
-        run_all((partial(self._writing.pop, done), partial(done, problem), self.on_answered))
+        self._writes.give_up(lost)
 
     def make_store(self) -> ImageStore:
         """See `ControlPlane`."""
