@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from barnabas.broker.metadata.metadata_image import MetadataImage
     from barnabas.protocol.message import Message
 
+    #: Is told of what Kafka does not write.
+    Report = Callable[[MalformedZnodeError], None]
+
 _ROOTS = {PatternType.LITERAL: "/kafka-acl", PatternType.PREFIXED: "/kafka-acl-extended/prefixed"}
 _LITERAL_CHANGES, _EXTENDED_CHANGES = "/kafka-acl-changes", "/kafka-acl-extended-changes"
 #: Where changes are announced.
@@ -182,20 +185,30 @@ def read_all_acls() -> Program[FoundAcls]:
         if not isinstance(names, NoNodeError)
         for name in expect(names, list)
     ]
-    return FoundAcls((yield from _read(patterns)), last)
+    return FoundAcls((yield from _read(patterns, _refuse)), last)
 
 
-def _read(patterns: Collection[Pattern]) -> Program[Acls]:
+def _refuse(problem: MalformedZnodeError) -> None:
+    raise problem
+
+
+def _read(patterns: Collection[Pattern], report: Report) -> Program[Acls]:
     results = yield [Get(acl_path(pattern)) for pattern in patterns]
     found = {}
     for pattern, result in zip(patterns, results, strict=True):
         znode = found_or_none(result)
-        found[pattern] = frozenset() if znode is None else decode_acls(pattern, znode.data)
+        try:
+            found[pattern] = frozenset() if znode is None else decode_acls(pattern, znode.data)
+        except MalformedZnodeError as problem:
+            report(problem)
     return found
 
 
-def read_acl_changes(path: str, after: int) -> Program[FoundAcls]:
-    """Read the ACLs whose change was announced in `path` after a number; old announcements are deleted."""
+def read_acl_changes(path: str, after: int, report: Report) -> Program[FoundAcls]:
+    """Read the ACLs whose change was announced in `path` after a number; old announcements are deleted.
+
+    `report` is told of what Kafka does not write; it is left out.
+    """
     (names,) = yield [Children(path, watch=True)]
     numbered = sorted((_number(name), name) for name in expect(names, list))
     new = [f"{path}/{name}" for number, name in numbered if number > after]
@@ -203,9 +216,12 @@ def read_acl_changes(path: str, after: int) -> Program[FoundAcls]:
     patterns: dict[Pattern, None] = {}
     for found, result in zip(new, results, strict=True):
         znode = found_or_none(result)
-        if znode is not None:
-            patterns[decode_change(found, znode.data)] = None
-    acls = yield from _read(patterns)
+        try:
+            if znode is not None:
+                patterns[decode_change(found, znode.data)] = None
+        except MalformedZnodeError as problem:
+            report(problem)
+    acls = yield from _read(patterns, report)
     old: list[Operation] = [Delete(f"{path}/{name}") for _, name in numbered[:-KEPT_CHANGES]]
     if old:
         yield old

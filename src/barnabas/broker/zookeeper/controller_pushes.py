@@ -77,8 +77,10 @@ class PushTarget(Protocol):
     def metadata_updated(self, request: UpdateMetadataRequest) -> None:
         """Take note of who is controller, and whether it counts this broker as alive."""
 
-    def read_topic_settings(self, topics: Sequence[str], done: Callable[[list[Message]], None]) -> None:
-        """Read the settings of topics that are new here; `done` gets their records."""
+    def read_topic_settings(
+        self, topics: Sequence[str], done: Callable[[list[Message] | errors.KafkaError], None]
+    ) -> None:
+        """Read the settings of topics that are new here; `done` gets their records, or why there are none."""
 
 
 class _Push(NamedTuple):
@@ -118,7 +120,7 @@ class ControllerPushes:
                 continue
             self._is_busy = True
 
-            def read(settings: list[Message], push: _Push = push) -> None:
+            def read(settings: list[Message] | errors.KafkaError, push: _Push = push) -> None:
                 if self._is_busy and self._queue and self._queue[0] is push:
                     self._is_busy = False
                     self._carry_out(push, settings)
@@ -126,12 +128,14 @@ class ControllerPushes:
 
             self._target.read_topic_settings(list(new), read)
 
-    def _carry_out(self, push: _Push, settings: list[Message]) -> None:
+    def _carry_out(self, push: _Push, found: list[Message] | errors.KafkaError) -> None:
         self._queue.popleft()
         request = push.request
-        code = self._stale(request)
+        code, settings = self._stale(request), [] if isinstance(found, errors.KafkaError) else found
         if not code:
             self.controller_epoch = request.controller_epoch
+        if isinstance(found, errors.KafkaError):
+            code = code or errors.UnknownServerError.code
         push.operation.complete(_CARRY_OUT[request.API_KEY](self, push.replicas, request, code, settings))
 
     def _stale(self, request: PushRequest) -> int:

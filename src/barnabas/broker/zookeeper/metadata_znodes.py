@@ -27,12 +27,15 @@ from barnabas.protocol.messages.remove_topic_record import RemoveTopicRecord
 from barnabas.protocol.messages.topic_record import TopicRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from barnabas.broker.config_admin_manager import ConfigsChange
     from barnabas.broker.metadata.metadata_image import MetadataImage
     from barnabas.broker.zookeeper.entity_settings import Edits
     from barnabas.protocol.message import Message
+
+    #: Is told of what Kafka does not write.
+    Report = Callable[[znodes.MalformedZnodeError], None]
 
 #: Before a controller has said anything of a partition.
 UNKNOWN_EPOCH = -1
@@ -68,11 +71,11 @@ def prepare(wanted_cluster_id: str) -> Program[str]:
     return znodes.decode_cluster_id(expect(found, Znode).data)
 
 
-def read_cluster(cluster_id: str) -> Program[ClusterZnodes]:
+def read_cluster(cluster_id: str, report: Report) -> Program[ClusterZnodes]:
     """Read topics and settings. Changes of settings are watched from before they are read, so none is missed."""
     (changes,) = yield [Children(znodes.CONFIG_CHANGES, watch=True)]
     last = max((znodes.change_number(name) for name in expect(changes, list)), default=-1)
-    settings = yield from _read_entities()
+    settings = yield from _read_entities(report)
     (names,) = yield [Children(znodes.TOPICS)]
     names = expect(names, list)
     found = yield [Get(znodes.topic_path(name)) for name in names]
@@ -84,7 +87,7 @@ def read_cluster(cluster_id: str) -> Program[ClusterZnodes]:
     return ClusterZnodes(cluster_id, topics, settings, last)
 
 
-def _read_entities() -> Program[list[Change]]:
+def _read_entities(report: Report) -> Program[list[Change]]:
     entities: list[str] = []
     listed = yield [Children(f"{znodes.CONFIG}/{kind}") for kind in znodes.CONFIG_TYPES]
     for kind, names in zip(znodes.CONFIG_TYPES, listed, strict=True):
@@ -95,17 +98,24 @@ def _read_entities() -> Program[list[Change]]:
     for user, names in zip(users, listed, strict=True):
         if not isinstance(names, NoNodeError):
             entities += [f"{user}/clients/{name}" for name in expect(names, list)]
-    return (yield from read_settings(entities))
+    return (yield from read_settings(entities, report))
 
 
-def read_settings(entities: Sequence[str]) -> Program[list[Change]]:
-    """Read the settings of entities, those without any included."""
+def read_settings(entities: Sequence[str], report: Report) -> Program[list[Change]]:
+    """Read the settings of entities, those without any included.
+
+    `report` is told of what is no settings: an entity with that has none, as for Apache Kafka.
+    """
     paths = [f"{znodes.CONFIG}/{entity}" for entity in entities]
     found = yield [Get(path) for path in paths]
     changes = []
     for entity, path, result in zip(entities, paths, found, strict=True):
         znode = found_or_none(result)
-        changes.append(Change(entity, None if znode is None else znodes.decode_config(path, znode.data)))
+        try:
+            changes.append(Change(entity, None if znode is None else znodes.decode_config(path, znode.data)))
+        except znodes.MalformedZnodeError as problem:
+            report(problem)
+            changes.append(Change(entity, {}))
     return changes
 
 
@@ -145,12 +155,16 @@ def edit_settings(edits: Sequence[Edits]) -> Program[list[Change]]:
     """Change some settings of entities, and announce each; all that an entity has besides stays."""
     changes = []
     for entity, values in edits:
-        (found,) = yield from read_settings([entity])
+        (found,) = yield from read_settings([entity], _refuse)
         merged = {**(found.values or {}), **values}
         changes.append(Change(entity, {name: value for name, value in merged.items() if value is not None}))
         yield from _make_parents(entity)
         yield from write_settings(changes[-1:])
     return changes
+
+
+def _refuse(problem: znodes.MalformedZnodeError) -> None:
+    raise problem
 
 
 def _make_parents(entity: str) -> Program[None]:
@@ -162,8 +176,11 @@ def _make_parents(entity: str) -> Program[None]:
             _raise(made)
 
 
-def read_changes(after: int) -> Program[tuple[list[Change], int]]:
-    """Read what was announced after a notification's number; returns the settings, and the last number."""
+def read_changes(after: int, report: Report) -> Program[tuple[list[Change], int]]:
+    """Read what was announced after a notification's number; returns the settings, and the last number.
+
+    `report` is told of what announces nothing; see `read_settings`.
+    """
     (names,) = yield [Children(znodes.CONFIG_CHANGES, watch=True)]
     numbered = sorted((znodes.change_number(name), name) for name in expect(names, list))
     new = [f"{znodes.CONFIG_CHANGES}/{name}" for number, name in numbered if number > after]
@@ -171,9 +188,12 @@ def read_changes(after: int) -> Program[tuple[list[Change], int]]:
     entities: dict[str, None] = {}
     for path, result in zip(new, found, strict=True):
         znode = found_or_none(result)
-        if znode is not None:
-            entities[znodes.decode_config_change(path, znode.data)] = None
-    changes = yield from read_settings(list(entities))
+        try:
+            if znode is not None:
+                entities[znodes.decode_config_change(path, znode.data)] = None
+        except znodes.MalformedZnodeError as problem:
+            report(problem)
+    changes = yield from read_settings(list(entities), report)
     last = max((number for number, _ in numbered), default=after)
     old: list[Operation] = [Delete(f"{znodes.CONFIG_CHANGES}/{name}") for _, name in numbered[: -znodes.KEPT_CHANGES]]
     if old:
@@ -191,7 +211,7 @@ def gone_records(image: MetadataImage, found: ClusterZnodes, known: Collection[b
             yield RemoveTopicRecord(topic_id=topic_id)
 
 
-def cluster_records(image: MetadataImage, found: ClusterZnodes) -> Iterable[Message]:
+def cluster_records(image: MetadataImage, found: ClusterZnodes, report: Report) -> Iterable[Message]:
     """Give the records with which an image has the topics and settings that were read.
 
     A topic that the image has already, by what a controller said, stays as it is.
@@ -213,13 +233,19 @@ def cluster_records(image: MetadataImage, found: ClusterZnodes) -> Iterable[Mess
             )
     read = {change.entity for change in found.settings}
     gone = [Change(entity, None) for entity in known_entities(image) if entity not in read]
-    yield from settings_records(image, [*gone, *found.settings])
+    yield from settings_records(image, [*gone, *found.settings], report)
 
 
-def settings_records(image: MetadataImage, changes: Iterable[Change]) -> Iterable[Message]:
-    """Give the records with which an image has settings as they are now."""
+def settings_records(image: MetadataImage, changes: Iterable[Change], report: Report) -> Iterable[Message]:
+    """Give the records with which an image has settings as they are now.
+
+    An entity with a value that Kafka does not write keeps those that it has in the image, and `report` is told.
+    """
     for entity, values in changes:
-        yield from setting_records(image, entity, values or {})
+        try:
+            yield from list(setting_records(image, entity, values or {}))
+        except znodes.MalformedZnodeError as problem:
+            report(problem)
 
 
 def _raise(result: object) -> None:

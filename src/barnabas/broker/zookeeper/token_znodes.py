@@ -115,15 +115,31 @@ def read_token_changes(after: int) -> Program[FoundTokens]:
     numbered = sorted((_number(name), name) for name in expect(names, list))
     results = yield [Get(f"{TOKEN_CHANGES}/{name}") for number, name in numbered if number > after]
     changed: dict[str, None] = {}
+    problems = []
     for result in results:
         znode = found_or_none(result)
         if znode is not None:
-            changed[(znode.data or b"").decode()] = None
+            try:
+                changed[_announced(znode.data or b"")] = None
+            except MalformedZnodeError as problem:
+                problems.append(problem)
     tokens = yield from _read(changed)
     old: list[Operation] = [Delete(f"{TOKEN_CHANGES}/{name}") for _, name in numbered[:-KEPT_CHANGES]]
     if old:
         yield old
-    return tokens._replace(last_change=max((number for number, _ in numbered), default=after))
+    last = max((number for number, _ in numbered), default=after)
+    return tokens._replace(last_change=last, problems=[*problems, *tokens.problems])
+
+
+def _announced(data: bytes) -> str:
+    """Return the id of the token that has changed. Raises `MalformedZnodeError`."""
+    try:
+        token_id = data.decode()
+    except UnicodeDecodeError:
+        token_id = ""
+    if token_id in ("", ".", "..") or "/" in token_id or "\0" in token_id:
+        raise MalformedZnodeError(f"a znode in {TOKEN_CHANGES} announces no change of a token: {data!r}")
+    return token_id
 
 
 def write_tokens(changed: Collection[DelegationToken], removed: Collection[str]) -> Program[FoundTokens]:

@@ -135,7 +135,7 @@ class ZooKeeperControl:
         self._registration.connected(session_id)
         self._role.controller.connected(session_id)
         known = frozenset(self.image.topics)
-        self._run(self._read, lambda found: self._take_in(found, known))
+        self._run(self._read, lambda found: self._take_in(found, known), self._not_read)
         self._writes.connected()
 
     def disconnected(self) -> None:
@@ -150,38 +150,56 @@ class ZooKeeperControl:
     def changed(self, path: str) -> None:
         """See `SessionListener`."""
         if path == znodes.CONFIG_CHANGES:
-            self._run(lambda: metadata_znodes.read_changes(self._last_change), self._take_changes)
+            self._run(lambda: metadata_znodes.read_changes(self._last_change, self._tell), self._take_changes)
         elif path == token_znodes.TOKEN_CHANGES:
             self._run(lambda: token_znodes.read_token_changes(self._last_token_change), self._take_tokens)
         elif path in acl_znodes.ACL_CHANGES:
-            self._run(lambda: acl_znodes.read_acl_changes(path, self._last_acl_changes.get(path, -1)), self._take_acls)
+            self._run(
+                lambda: acl_znodes.read_acl_changes(path, self._last_acl_changes.get(path, -1), self._tell),
+                self._take_acls,
+            )
         else:
             self._registration.changed(path)
             self._role.controller.changed(path)
 
-    def _run(self, program: Callable[[], Program[T]], done: Callable[[T], None]) -> None:
-        """Carry a program out; what comes of it counts only while the connection is the one it was asked for on."""
+    def _run(
+        self,
+        program: Callable[[], Program[T]],
+        done: Callable[[T], None],
+        failed: Callable[[errors.KafkaError], None] | None = None,
+    ) -> None:
+        """Carry a program out; what comes of it counts only while the connection is the one it was asked for on.
+
+        `failed` is told why it came to nothing otherwise, in place of who runs the broker.
+        """
         connection = self._connections
 
         def finished(result: T | errors.KafkaError) -> None:
             if connection != self._connections or isinstance(result, ConnectionLostError):
                 return
-            if isinstance(result, errors.KafkaError):
-                self._failed(result)
-                return
             try:
+                if isinstance(result, errors.KafkaError):
+                    raise result
                 done(result)
             except errors.KafkaError as problem:
-                self._failed(problem)
+                (failed or self._failed)(problem)
 
         self._programs.run(program, finished)
 
+    def _not_read(self, problem: errors.KafkaError) -> None:
+        self._failed(problem)
+        # What controllers tell reads for itself what it needs.
+        self._pushes.retry()
+
     def _failed(self, problem: errors.KafkaError) -> None:
         if self.is_caught_up:
-            self._report(f"what ZooKeeper has was not taken over: {problem}")
+            self._tell(problem)
         else:
             self.problem = problem
             self.on_changed()
+
+    def _tell(self, problem: errors.KafkaError) -> None:
+        self._report(f"what ZooKeeper has was not taken over: {problem}")
 
     # -- what stands in znodes ---------------------------------------------------------------------------------------
 
@@ -190,7 +208,7 @@ class ZooKeeperControl:
         acls = (yield from acl_znodes.read_all_acls()) if self._config["authorizer.class.name"] else None
         has_tokens = self._config["delegation.token.secret.key"] is not None
         tokens = (yield from token_znodes.read_all_tokens()) if has_tokens else None
-        return Found((yield from metadata_znodes.read_cluster(cluster_id)), acls, tokens)
+        return Found((yield from metadata_znodes.read_cluster(cluster_id, self._tell)), acls, tokens)
 
     def _take_in(self, everything: Found, known: Collection[bytes]) -> None:
         """Go by what was read; `known` are the topics that were known when the reading began."""
@@ -208,7 +226,7 @@ class ZooKeeperControl:
         found = found._replace(settings=self._readable(found.settings))
         records = [
             *metadata_znodes.gone_records(self.image, found, known),
-            *metadata_znodes.cluster_records(self.image, found),
+            *metadata_znodes.cluster_records(self.image, found, self._tell),
         ]
         if acls is not None:
             self._last_acl_changes = dict(acls.last_changes)
@@ -240,11 +258,20 @@ class ZooKeeperControl:
             self._report(f"a delegation token in ZooKeeper is not used: {problem}")
         return token_znodes.token_records(self.image, found, is_all=is_all)
 
-    def read_topic_settings(self, topics: Sequence[str], done: Callable[[list[Message]], None]) -> None:
+    def read_topic_settings(
+        self, topics: Sequence[str], done: Callable[[list[Message] | errors.KafkaError], None]
+    ) -> None:
         """See `PushTarget`."""
+
+        def read(found: Sequence[metadata_znodes.Change]) -> None:
+            done(list(metadata_znodes.settings_records(MetadataImage(), found, self._tell)))
+
+        def failed(problem: errors.KafkaError) -> None:
+            self._tell(problem)
+            done(problem)
+
         entities = [f"topics/{name}" for name in topics]
-        read = partial(metadata_znodes.read_settings, entities)
-        self._run(read, lambda found: done(list(metadata_znodes.settings_records(MetadataImage(), found))))
+        self._run(partial(metadata_znodes.read_settings, entities, self._tell), read, failed)
 
     def write_settings(self, changes: Sequence[ConfigsChange], done: Done) -> None:
         """See `ControlPlane`: write the znodes and announce them, as every broker of 3.9 does for itself."""
@@ -303,7 +330,7 @@ class ZooKeeperControl:
         self._write_settings(partial(metadata_znodes.edit_settings, edits), edits, self._take_settings, done)
 
     def _take_settings(self, changes: list[metadata_znodes.Change]) -> None:
-        self.change(metadata_znodes.settings_records(self.image, self._readable(changes)))
+        self.change(metadata_znodes.settings_records(self.image, self._readable(changes), self._tell))
         self._role.settings_changed(changes)
 
     def _readable(self, changes: Sequence[metadata_znodes.Change]) -> list[metadata_znodes.Change]:
