@@ -316,6 +316,20 @@ class ControllerWorld:
                 if service.next_deadline() <= self.now:
                     service.tick(self.instant)
 
+    def check_lifelines(self) -> None:
+        """Demand that members hold lines to brokers as they are registered: a controller to all, others to it alone.
+
+        Others may hold none: they took it for dead once, in this life of it.
+        """
+        lives = {number: self.zookeeper.nodes[f"{znodes.BROKER_IDS}/{number}"].created for number in self.members}
+        for member in self.running:
+            held = sorted((life.id, life.epoch) for life in member.controller.lifelines.lives)
+            if member.controller.active is not None:
+                assert held == sorted(lives.items()), (member.id, held, lives)
+            else:
+                controller = self.controller.id
+                assert held in ([], [(controller, lives[controller])]), (member.id, held, controller, lives)
+
     def kill(self, number: int, *, settles: bool = True) -> None:
         """End a member, and its session with it."""
         member = self.members[number]

@@ -44,7 +44,7 @@ class LifelineConnections:
         try:
             async with asyncio.timeout(_PATIENCE):
                 sock = await _connected(attempt.life.host, attempt.life.port)
-        except OSError as problem:  # TimeoutError is one
+        except (OSError, UnicodeError, OverflowError) as problem:  # TimeoutError, and what is no address
             is_refused = isinstance(problem, ConnectionRefusedError)
             self._lifelines.failed(attempt, read_clocks().now, is_refused=is_refused)
             self._after()

@@ -307,6 +307,7 @@ class History:
                 version = world.zookeeper.nodes[znodes.state_path(topic, index)].version
                 expected[topic, index] = (state.leader, state.leader_epoch, sorted(state.isr), version, list(replicas))
                 self.check_replicas(topic, index, found.topic_id or b"", state)
+        world.check_lifelines()
         for member in world.members.values():
             told = {
                 (name.topic, name.partition): (s.leader, s.leader_epoch, sorted(s.isr), s.zk_version, s.replicas)

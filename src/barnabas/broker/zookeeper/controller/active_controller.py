@@ -170,15 +170,15 @@ class ActiveController:
             del self._knocking[number]
             self._channels.remove(number)
         for broker in [found[number] for number in ended if number not in self._knocking]:
-            self._knock(broker)
+            self._knock(broker, live)
         return live
 
-    def _knock(self, broker: LiveBroker) -> None:
+    def _knock(self, broker: LiveBroker, live: Mapping[int, LiveBroker]) -> None:
         """Send a broker that is taken for dead something until it answers, or its session ends."""
         self._channels.remove(broker.id)
         self._channels.add(broker, is_ended=True)
         self._knocking[broker.id] = broker
-        request = self.environment.new_batch().knock(broker)
+        request = self.environment.new_batch().knock(broker, live)
         self._channels.send(broker.id, request, lambda response: self._knock_answered(broker, response))
 
     def _knock_answered(self, broker: LiveBroker, response: Message) -> None:

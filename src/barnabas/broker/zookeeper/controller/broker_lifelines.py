@@ -14,7 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from barnabas.broker.instant import Instant
 
@@ -70,6 +70,11 @@ class BrokerLifelines:
         self._number = 0
         self.connect: Callable[[Attempt], None] = lambda attempt: None
         self.drop: Callable[[Attempt], None] = lambda attempt: None
+
+    @property
+    def lives(self) -> Collection[Life]:
+        """The lives to which connections are held."""
+        return self._lines.keys()
 
     def watch(self, life: Life) -> None:
         """Hold a connection to a broker from now on."""

@@ -132,9 +132,9 @@ class ControllerBrokerRequestBatch:
                 offline_replicas=[replica for replica in replicas if not context.is_online(replica, name)],
             )
 
-    def knock(self, broker: LiveBroker) -> UpdateMetadataRequest:
-        """Return what only the life of a broker accepts that is taken for ended; it changes nothing there."""
-        return self._update_metadata(broker)
+    def knock(self, broker: LiveBroker, live: Mapping[int, LiveBroker]) -> UpdateMetadataRequest:
+        """Return what only the life of a broker accepts that is taken for ended: who is alive, and itself."""
+        return self._update_metadata(broker, {**live, broker.id: broker})
 
     # -- sending -----------------------------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class ControllerBrokerRequestBatch:
             if broker in brokers:
                 self._send_leaders(broker, leaders)
         for broker in sorted(self._updated & brokers.keys()):
-            self._send(broker, self._update_metadata(brokers[broker]), _ignored)
+            self._send(broker, self._update_metadata(brokers[broker], brokers), _ignored)
         for broker, stopped in self._stopped.items():
             if broker in brokers:
                 self._send_stopped(broker, stopped)
@@ -175,7 +175,7 @@ class ControllerBrokerRequestBatch:
         told = context.brokers[broker]
         self._send(broker, request, lambda response: self._answers.leader_and_isr_answered(told, response))
 
-    def _update_metadata(self, broker: LiveBroker) -> UpdateMetadataRequest:
+    def _update_metadata(self, broker: LiveBroker, live: Mapping[int, LiveBroker]) -> UpdateMetadataRequest:
         context = self._context
         return UpdateMetadataRequest(
             controller_id=self._me,
@@ -198,7 +198,7 @@ class ControllerBrokerRequestBatch:
                     ],
                     rack=found.rack,
                 )
-                for found in {**context.brokers, broker.id: broker}.values()
+                for found in live.values()
             ],
         )
 

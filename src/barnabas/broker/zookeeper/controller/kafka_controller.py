@@ -206,7 +206,7 @@ class KafkaController:
         """Hold the lifeline of the broker that is controller, if that is another one."""
         number, connection = self.controller_id, self._connection
         if self.active is not None or number is None or number == self._settings.broker_id:
-            self._controllers_life = None
+            self._hold(None)
             return
         path = f"{znodes.BROKER_IDS}/{number}"
 
@@ -222,19 +222,22 @@ class KafkaController:
         def finished(life: Life | errors.KafkaError | None) -> None:
             if connection != self._connection or self.controller_id != number or self.active is not None:
                 return
-            before = self._controllers_life
-            self._controllers_life = life if isinstance(life, Life) else None
-            if before not in (None, self._controllers_life):
-                self.lifelines.forget(before)
-            if isinstance(life, Life) and self._ended.get(number) != life.epoch:
-                self.lifelines.watch(life)
-                self.on_changed()
+            self._hold(life if isinstance(life, Life) and self._ended.get(number) != life.epoch else None)
+            self.on_changed()
 
         run(self._session, program(), finished)
 
+    def _hold(self, life: Life | None) -> None:
+        """Hold the lifeline of a controller, and no other's."""
+        before, self._controllers_life = self._controllers_life, life
+        if before is not None and before != life:
+            self.lifelines.forget(before)
+        if life is not None:
+            self.lifelines.watch(life)
+
     def _life_ended(self, life: Life) -> None:
         """Act on the end of a broker's process as on that of its session, which may take long to be seen."""
-        self._ended[life.id] = life.epoch
+        self._ended[life.id] = max(life.epoch, self._ended.get(life.id, life.epoch))
         self._report(
             f"broker {life.id} has ended: its connection did, and {life.host}:{life.port} refuses others. It is taken "
             "for dead before its session expires"

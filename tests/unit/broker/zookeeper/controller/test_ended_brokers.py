@@ -12,6 +12,7 @@ from barnabas.broker.network.lifeline_connections import LifelineConnections
 from barnabas.broker.zookeeper import znodes
 from barnabas.broker.zookeeper.controller.broker_lifelines import Attempt, BrokerLifelines, Life
 from barnabas.broker.zookeeper.controller.controller_znodes import CONTROLLER
+from barnabas.protocol.messages.update_metadata_request import UpdateMetadataRequest
 from barnabas.protocol.topic_partition import TopicPartition
 from tests.support.controller_world import ControllerWorld
 
@@ -153,6 +154,45 @@ def test_who_deposes_late_does_not_depose_the_next_controller() -> None:
     assert (world.zookeeper.nodes[CONTROLLER].owner, world.epoch) == (owner, 2)
 
 
+def test_lines_to_lives_that_are_over_are_held_no_more() -> None:
+    world = world_with([1, 2, 3])
+    for _ in range(3):
+        controller = world.controller
+        controller.session.expire()
+        world.settle()
+        controller.session.connect()
+        world.settle()
+        assert world.controller is not controller
+        world.check_lifelines()
+
+
+def test_an_end_of_an_earlier_life_that_is_seen_late_does_not_bring_back_the_later_one() -> None:
+    world = world_with([2, 3, 1])
+    found = world.members[1].controller
+    epoch = world.members[2].broker.broker_epoch
+    die(world, 2)
+    found._life_ended(Life(2, epoch - 1, "host", 1))
+    world.settle()
+    assert world.state("flights").leader == 3
+    assert found.active is not None
+    assert 2 not in found.active.context.brokers
+
+
+def test_a_new_reign_tells_a_broker_that_is_taken_for_dead_of_all_others() -> None:
+    world = world_with([2, 3, 1])
+    world.refused.add((1, 2))
+    world.reset(2)
+    world.settle()
+    world.refused.clear()
+    world.members[2].broker.received.clear()
+    world.members[1].controller.begin_anew()
+    world.members[1].controller.changed(CONTROLLER)
+    world.settle()
+    told = [one for one in world.members[2].broker.received if isinstance(one, UpdateMetadataRequest)]
+    assert told
+    assert [{broker.id for broker in one.live_brokers} for one in told] == [{1, 2, 3}] * len(told)
+
+
 # -- lifelines -------------------------------------------------------------------------------------------------------
 
 LIFE = Life(1, 10, "host", 9092)
@@ -251,6 +291,21 @@ def test_what_is_told_of_a_connection_that_was_dropped_counts_no_more() -> None:
     line.lines.closed(line.attempts[0], line.now)
     line.lines.failed(line.attempts[0], line.now, is_refused=True)
     assert line.lines.next_deadline() > 1e9
+
+
+@pytest.mark.parametrize(("host", "port"), [("x" * 70, 9092), ("a..b", 9092), ("", -1)])
+def test_an_address_that_is_none_is_a_connection_that_comes_to_nothing(host: str, port: int) -> None:
+    async def play() -> list[bool]:
+        told: list[bool] = []
+        changed = asyncio.Event()
+        lines = BrokerLifelines(lambda life: None)
+        lines.failed = lambda attempt, now, *, is_refused: told.append(is_refused)  # type: ignore[method-assign]
+        LifelineConnections(lines, changed.set)
+        lines.connect(Attempt(Life(1, 10, host, port), 1))
+        await changed.wait()
+        return told
+
+    assert asyncio.run(asyncio.wait_for(play(), 5)) == [False]
 
 
 def test_connections_tell_of_a_real_port_that_it_is_open_closed_and_refused() -> None:
