@@ -6,7 +6,16 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from barnabas.broker.log.checkpoint_files import META_PROPERTIES, read_meta_properties
-from barnabas.broker.zookeeper.operations import Create, NodeExistsError, NoNodeError, Program, SetData, expect, run
+from barnabas.broker.zookeeper.operations import (
+    ConnectionLostError,
+    Create,
+    NodeExistsError,
+    NoNodeError,
+    Program,
+    SetData,
+    expect,
+    run,
+)
 from barnabas.broker.zookeeper.znodes import SEQUENCE_ID
 from barnabas.errors import ConfigError, KafkaError, KafkaTimeoutError
 
@@ -65,7 +74,7 @@ async def take_broker_id(session: ZooKeeperSession, timeout: float, reserved: in
 
 
 class _Taking:
-    """Implements `SessionListener`: asks once, on the first connection. An id that is lost on the way is never used."""
+    """Implements `SessionListener`: asks on each connection until it is told; an id lost on the way is not used."""
 
     def __init__(self, session: ZooKeeperSession, reserved: int) -> None:
         self._session = session
@@ -77,7 +86,7 @@ class _Taking:
         run(self._session, next_broker_id(self._reserved), self._finished)
 
     def _finished(self, result: int | KafkaError) -> None:
-        if self.taken.done():
+        if self.taken.done() or isinstance(result, ConnectionLostError):
             return
         if isinstance(result, KafkaError):
             self.taken.set_exception(result)

@@ -116,6 +116,26 @@ class _Session:
         self.is_closed = True
 
 
+@pytest.mark.parametrize("answers", range(4))
+def test_a_connection_that_is_lost_on_the_way_to_an_id_is_waited_for(answers: int) -> None:
+    zookeeper = ModelZooKeeper()
+
+    async def play() -> int:
+        session = zookeeper.session()
+        taking = asyncio.ensure_future(take_broker_id(session, 5.0, 1000))
+        await asyncio.sleep(0)
+        for _ in range(answers):
+            session.deliver_one()
+        session.disconnect()
+        await asyncio.sleep(0)
+        session.connect()
+        zookeeper.deliver()
+        return await taking
+
+    # One that was given and not heard of is never used.
+    assert asyncio.run(play()) in (1001, 1002)
+
+
 def test_a_zookeeper_that_gives_no_id_ends_the_start() -> None:
     for error, kind in ((None, KafkaTimeoutError), (RefusedError("/", "no"), RefusedError)):
         session = _Session(error)
