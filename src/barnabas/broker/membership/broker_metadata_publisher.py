@@ -11,7 +11,7 @@ from barnabas.errors import NotLeaderOrFollowerError
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from barnabas.broker.instant import Instant
     from barnabas.broker.metadata.image_store import ImageStore
@@ -48,6 +48,8 @@ class ImagePublisher:
         self._ready: set[TopicPartition] = set()
         self._was_whole = False
         self.image = MetadataImage()
+        #: The last image that everything here has gone by: another one is compared with that after a fault.
+        self._published = self.image
         self.failed: dict[TopicPartition, KafkaError] = {}
         self.on_published: list[Callable[[MetadataImage, MetadataImage], None]] = []
         replica_manager.assigned_logs.on_ready = self._logs_are_ready
@@ -64,15 +66,29 @@ class ImagePublisher:
 
     def publish(self, image: MetadataImage, now: Instant, roles: Roles | None = None) -> None:
         """Go by another image from now on; the broker's roles are in it, unless they are given."""
-        old, self.image = self.image, image
-        changed, deleted = changed_replicas(old, image, self._me) if roles is None else roles
+        # After a fault some parts go by the image before, and some by the one before that.
+        before = [self._published] if self.image is self._published else [self._published, self.image]
+        self.image = image
+        changed, deleted = self._changed_since(before) if roles is None else roles
         self._replicas.apply_delta({}, deleted, now.now_ms)
         self._store.publish_image(image)
         for name in [*deleted, *changed]:
             self.failed.pop(name, None)
         self._take_roles(changed, now)
-        for listener in self.on_published:
-            listener(old, image)
+        for old in before:
+            for listener in self.on_published:
+                listener(old, image)
+        self._published = image
+
+    def _changed_since(self, before: Sequence[MetadataImage]) -> Roles:
+        found = [changed_replicas(old, self.image, self._me) for old in before]
+        changed = {name: role for roles in found for name, role in roles.changed.items()}
+        return Roles(changed, [name for roles in found for name in roles.deleted if not self._is_another(name)])
+
+    def _is_another(self, name: TopicPartition) -> bool:
+        """Whether the replica of that name is of a topic that is there: a publishing that then failed has made it."""
+        found = self._replicas.used_partition(*name)
+        return found is not None and found.topic_id in self.image.topics
 
     def _take_roles(self, changed: Assigned, now: Instant) -> None:
         self.failed.update(self._replicas.apply_delta(changed, (), now.now_ms))

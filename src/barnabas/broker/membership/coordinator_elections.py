@@ -55,17 +55,17 @@ class CoordinatorElections:
         partitions = {} if found is None else found.partitions
         elected = self._elected[topic]
         for index in [index for index in elected if index not in partitions]:
-            del elected[index]
             make().on_resigned(index)
+            del elected[index]
         for index, registration in partitions.items():
             epoch = registration.leader_epoch
             if registration.leader != self._me:
                 if index in elected:
-                    del elected[index]
                     make().on_resigned(index, epoch)
+                    del elected[index]
             elif elected.get(index, -1) < epoch and self._leads(topic, index, epoch):
-                elected[index] = epoch
                 make().on_elected(index, epoch)
+                elected[index] = epoch
 
     def _leads(self, topic: str, index: int, epoch: int) -> bool:
         partition = self._replicas.used_partition(topic, index)

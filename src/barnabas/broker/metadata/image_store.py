@@ -36,6 +36,8 @@ class ImageStore(MetadataStore):
     def __init__(self, cluster_id: str, image: MetadataImage) -> None:
         self._cluster_id = cluster_id
         self._image = image
+        #: The last image that all subscribers know: another one is compared with that after a fault of theirs.
+        self._told = image
         self._subscribers = Subscribers()
 
     @property
@@ -44,9 +46,14 @@ class ImageStore(MetadataStore):
         return self._image
 
     def publish_image(self, image: MetadataImage) -> None:
-        """Notify the subscribers of all that differs from the image before."""
-        old, self._image = self._image, image
-        self._subscribers.tell(Changes(image.offset, False, list(self._changes(old, image))))
+        """Notify the subscribers of all that differs from the image before; after what they raise, of that too."""
+        changes = {change.key: change for change in self._changes(self._told, image)}
+        if self._image is not self._told:
+            # Some subscribers may have heard of it.
+            changes = {change.key: change for change in self._changes(self._image, image)} | changes
+        self._image = image
+        self._subscribers.tell(Changes(image.offset, False, list(changes.values())))
+        self._told = image
 
     def read(self, version: int = 0) -> Changes:
         """See MetadataStore: always everything."""
