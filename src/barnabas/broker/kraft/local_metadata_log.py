@@ -93,9 +93,9 @@ class LocalMetadataLog:
 
     def _go_on(self, listener: MetadataListener) -> None:
         if self.is_caught_up:
-            had_problem, self.problem = self.problem is not None, None
             listener.caught_up()
             self.retries.succeeded()
+            had_problem, self.problem = self.problem is not None, None
             if had_problem:
                 self._report("the cluster's metadata were read anew; this broker takes part in the cluster again")
                 self.on_leader_changed()

@@ -231,9 +231,9 @@ class MetadataLogObserver:
     def _go_on(self) -> None:
         """Have the listener go by all that was read, if it was read anew."""
         if self.is_caught_up:
-            had_problem, self.problem = self.problem is not None, None
             self._listener.caught_up()
             self.retries.succeeded()
+            had_problem, self.problem = self.problem is not None, None
             if had_problem:
                 self._report("the cluster's metadata were read anew; this broker takes part in the cluster again")
                 self.on_leader_changed()

@@ -61,9 +61,22 @@ def test_after_a_fault_all_is_read_anew_ever_later_and_the_quorum_goes_on() -> N
         assert seconds == wait
         reader.later.clear()
         call()
+    assert len([line for line in reader.said if "takes no part" in line]) == 2, "two faults"
     assert reader.log.problem is None
     assert list(reader.images[-1].brokers) == [1, 2, 3]
     assert reader.controller.problems == []
     assert "again" in reader.said[-1]
     reader.register(4)
     assert list(reader.images[-1].brokers) == [1, 2, 3, 4]
+
+
+def test_a_fault_that_stays_is_told_once() -> None:
+    reader = Reader()
+    reader.faults = [RuntimeError("always")] * 5
+    reader.register(1)
+    for _ in range(4):
+        ((_, call),) = reader.later
+        reader.later.clear()
+        call()
+    assert reader.log.problem is not None
+    assert len([line for line in reader.said if "takes no part" in line]) == 1

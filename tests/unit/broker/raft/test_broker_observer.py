@@ -334,6 +334,17 @@ def test_a_fault_of_who_goes_by_the_image_is_tried_again_and_the_next_wait_is_sh
     assert observed.observer.next_deadline() == observed.now + 1
 
 
+def test_a_fault_that_stays_is_told_once(observed: Observed) -> None:
+    def publish(image: MetadataImage) -> None:
+        raise RuntimeError("always")
+
+    observed.loader._publish = publish
+    for _ in range(5):
+        observed.answer(fetched(batch(0, 5, ids(1)), high_watermark=1))
+        observed.now = observed.observer.next_deadline()
+    assert len(observed.said) == 1
+
+
 def test_metadata_that_the_controllers_have_lost_go_when_all_others_were_read(observed: Observed) -> None:
     observed.answer(fetched(batch(0, 5, FeatureLevelRecord(name="a", feature_level=1)), high_watermark=1))
     observed.answer(fetched(diverging_epoch=EpochEndOffset(4, 0)))
