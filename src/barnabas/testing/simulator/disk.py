@@ -65,12 +65,12 @@ class SimulatedFlush(MemorySync):
 class SimulatedDisk(MemoryFileSystem):
     """A disk that can be slow, full, and dead."""
 
-    def __init__(self, world: World, died: Callable[[ProcessDiedError], None]) -> None:
-        super().__init__(world.stream("disk"))
+    def __init__(self, world: World, died: Callable[[ProcessDiedError], None], name: str = "disk") -> None:
+        super().__init__(world.stream(name))
         self._world = world
         #: What is told when the process dies in the work of a storage thread.
         self._died = died
-        self.has_journal = world.stream("kind of disk").random() < 0.5
+        self.has_journal = world.stream(f"kind of {name}").random() < 0.5
         self.slowness = 0.0
         self.errors = 0.0
         #: The operations that fail, at the rate of `errors`.

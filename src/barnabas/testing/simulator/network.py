@@ -1,23 +1,28 @@
-"""The simulated network: connections that are slow, lossy, cut, half open; and the client's end of them."""
+"""The simulated network: machines by their hosts, connections that are slow, lossy, cut, half open; the client's end."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import ProtocolError
 from barnabas.network.network_receive import NetworkReceive
 from barnabas.network.selectable import Authentication, Buffer, Disconnection
 
 if TYPE_CHECKING:
+    from random import Random
+
     from barnabas.broker.network.client_connection import ClientConnection
+    from barnabas.testing.simulator.machine import Machine
     from barnabas.testing.simulator.world import Process, SimulatedThread, World
 
 #: Until the client raises it: what a server may send before it has said what it is.
 _FIRST_FRAMES = 512 * 1024
 #: How long a kernel waits before it sends again what got lost, the first time.
 _RETRANSMIT = 0.2
+#: How long a controller that tries a port waits for a word.
+_PROBE_PATIENCE = 0.5
 
 
 class Pipe:
@@ -63,17 +68,20 @@ class Pipe:
 
 
 class SimulatedConnection:
-    """A connection from a client's selector to the broker.
+    """A connection from a client's selector to a broker, or another machine that listens.
 
     The ends learn of its end each at its own time; between, bytes of a connection that its client has given up may
     still reach the broker.
     """
 
-    def __init__(self, network: Network, selector: SimulatedSelector, node_id: int, address: str) -> None:
+    def __init__(
+        self, network: Network, selector: SimulatedSelector, node_id: int, address: str, machine: Machine
+    ) -> None:
         self.network = network
         self.selector = selector
         self.node_id = node_id
         self.address = address
+        self.machine = machine
         self.to_broker = Pipe(network, self._reaches_broker)
         self.to_client = Pipe(network, self._reaches_client)
         self.is_open = False
@@ -98,7 +106,7 @@ class SimulatedConnection:
     def _syn(self) -> None:
         if self.client_gone:
             return
-        broker = self.network.broker
+        broker = self.machine
         if broker.accepts:
             broker.accept(self)
             self.network.world.after(self.network.latency(), self._established)
@@ -127,6 +135,12 @@ class SimulatedConnection:
             self.forget_sent()
             self.selector.happened("lost", self, reason)
 
+    def vanish(self) -> None:
+        """Note that the client's machine has lost its power: the other end hears nothing."""
+        self.client_gone = True
+        self.network.connections.pop(self, None)
+        self.to_broker.is_broken = True
+
     def forget_sent(self) -> None:
         """Note that the client gives the connection up; its kernel may forget what has not arrived yet."""
         if self.selector.process.resets_connections:
@@ -139,7 +153,7 @@ class SimulatedConnection:
     # --- the broker's end
 
     def _reaches_broker(self, data: bytes) -> None:
-        broker = self.network.broker
+        broker = self.machine
         if self.broker_end is not None:
             if self.client_gone:
                 self.network.world.counts["bytes of closed connections"] += len(data)
@@ -155,7 +169,7 @@ class SimulatedConnection:
 
     def _broker_loses(self) -> None:
         if self.broker_end is not None:
-            self.network.broker.lose(self)
+            self.machine.lose(self)
 
     def close_by_broker(self, delay: float) -> None:
         """Note that the broker has closed its end; what it wrote before arrives."""
@@ -188,6 +202,8 @@ class SimulatedConnection:
 
     def block(self, seconds: float, which: str) -> None:
         """Let nothing through for so long, in one direction or both; the ends are not told."""
+        if seconds <= 0:
+            return
         until = self.network.world.now + seconds
         if which != "to client":
             self.to_broker.block(until)
@@ -195,45 +211,17 @@ class SimulatedConnection:
             self.to_client.block(until)
 
 
-class BrokerMachine(Protocol):
-    """What the network has to do with the broker and its machine."""
-
-    machine_is_up: bool
-
-    @property
-    def accepts(self) -> bool:
-        """Whether a server listens on the port."""
-
-    @property
-    def has_faulty_disk(self) -> bool:
-        """Whether operations of its disk may fail at the moment, or have taken a log out of service."""
-
-    def accept(self, connection: SimulatedConnection) -> None:
-        """Note that a client has connected."""
-
-    def receive(self, connection: SimulatedConnection, data: bytes) -> None:
-        """Bytes have come."""
-
-    def lose(self, connection: SimulatedConnection) -> None:
-        """Note that a connection has come to its end."""
-
-    def when_up_again(self, told: Callable[[], object]) -> None:
-        """Be told when the machine is up."""
-
-    def is_partitioned(self, process: Process) -> bool:
-        """Whether a client cannot reach the broker now."""
-
-    def partition_left(self, process: Process) -> float:
-        """For how many seconds more."""
-
-
 class Network:
-    """All connections, and how bad the network is."""
+    """All machines and connections, and how bad the network is."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.random = world.stream("network")
-        self.broker: BrokerMachine
+        self.machines: list[Machine] = []
+        #: Which machines a name stands for; one of several is drawn for each connection.
+        self.names: dict[str, list[Machine]] = {}
+        #: Until when nothing gets from one process to another.
+        self._cut_off: dict[tuple[Process, Process], float] = {}
         self.connections: dict[SimulatedConnection, None] = {}
         self.base_latency = 0.0005
         self.jitter = 0.001
@@ -260,13 +248,84 @@ class Network:
         at = self.random.randrange(1, len(data))
         return data[:at], data[at:]
 
-    def selector(self, **_: Any) -> SimulatedSelector:
-        """Return the `Selector` of a client of the thread that asks."""
-        thread = self.world.current()
-        assert thread is not None
+    # --- machines
+
+    def add(self, machine: Machine, *names: str) -> None:
+        """Let a machine be reached under its host, and under other names."""
+        self.machines.append(machine)
+        for name in (machine.process.name, *names):
+            self.names.setdefault(name, []).append(machine)
+
+    def machine(self, host: str) -> Machine:
+        """Return the machine that a connection to a host goes to."""
+        found = self.names[host]
+        return found[0] if len(found) == 1 else self.random.choice(found)
+
+    @property
+    def has_faulty_disk(self) -> bool:
+        """Whether operations of a disk may fail at the moment, or have taken a log out of service."""
+        return any(machine.has_faulty_disk for machine in self.machines)
+
+    def any_machine(self, random: Random) -> Machine:
+        """Return one of the machines, drawn by lot."""
+        return self.machines[0] if len(self.machines) == 1 else random.choice(self.machines)
+
+    def partition(self, source: Process, target: Process, seconds: float, *, both: bool = True) -> None:
+        """Let nothing pass from one process to another for so long, and the other way too unless `both` is False."""
+        until = self.world.now + seconds
+        self._cut_off[source, target] = until
+        if both:
+            self._cut_off[target, source] = until
+        for connection in list(self.connections):
+            ends = connection.selector.process, connection.machine.process
+            if ends in ((source, target), (target, source)):
+                self._hold(connection)
+
+    def _hold(self, connection: SimulatedConnection) -> None:
+        """Hold back what a connection carries as long as its ends are cut off from each other."""
+        client, server = connection.selector.process, connection.machine.process
+        connection.block(self.cut_off(client, server), "to broker")
+        connection.block(self.cut_off(server, client), "to client")
+
+    def cut_off(self, source: Process, target: Process) -> float:
+        """Return for how many seconds more nothing gets from one process to another; 0 or less: it does."""
+        return self._cut_off.get((source, target), 0.0) - self.world.now
+
+    def heal(self) -> None:
+        """Let no process be cut off from another."""
+        self._cut_off.clear()
+
+    def open(self, connection: SimulatedConnection) -> None:
+        """Begin to connect."""
+        self.connections[connection] = None
+        self._hold(connection)
+        connection.open()
+
+    def probe(self, source: Process, host: str, told: Callable[[bool, bool], None]) -> None:
+        """Try a connection to a port: tells whether it is open, and whether it was refused; neither is silence."""
+        machine = self.machine(host)
+        there, back = self.cut_off(source, machine.process), self.cut_off(machine.process, source)
+
+        def arrive() -> None:
+            if machine.machine_is_up and max(there, back) <= 0:
+                is_open = machine.accepts
+                self.world.after(self.latency(), told, is_open, not is_open)
+            else:
+                self.world.after(_PROBE_PATIENCE, told, False, False)
+
+        self.world.after(self.latency(), arrive)
+
+    # --- clients
+
+    def selector(self, process: Process | None = None) -> SimulatedSelector:
+        """Return the `Selector` of a client of a process, by default that of the thread that asks."""
+        if process is None:
+            thread = self.world.current()
+            assert thread is not None
+            process = thread.process
         self._selectors += 1
-        made = SimulatedSelector(self, thread.process, self._selectors)
-        thread.process.selectors.append(made)
+        made = SimulatedSelector(self, process, self._selectors)
+        process.selectors.append(made)
         return made
 
     def kill(self, process: Process) -> None:
@@ -305,12 +364,10 @@ class SimulatedSelector:
 
     def connect(self, node_id: int, host: str, port: int, attempt: int = 0) -> None:
         """See `Selectable.connect`."""
-        connection = SimulatedConnection(self.network, self, node_id, f"{host}:{port}")
+        machine = self.network.machine(host)
+        connection = SimulatedConnection(self.network, self, node_id, f"{host}:{port}", machine)
         self._connections[node_id] = connection
-        self.network.connections[connection] = None
-        if self.network.broker.is_partitioned(self.process):
-            connection.block(self.network.broker.partition_left(self.process), "both")
-        connection.open()
+        self.network.open(connection)
 
     def is_channel_ready(self, node_id: int) -> bool:
         """See `Selectable.is_channel_ready`."""
@@ -421,6 +478,13 @@ class SimulatedSelector:
         if connection is not None:
             connection.forget_sent()
             connection.close_by_client()
+
+    def vanish(self) -> None:
+        """Note that the machine has lost its power."""
+        for connection in self._connections.values():
+            connection.vanish()
+        self._connections.clear()
+        self._sending.clear()
 
     def close_all(self) -> None:
         """See `Selectable.close_all`."""

@@ -31,6 +31,9 @@ class Connections(Protocol):
     def close_all(self) -> None:
         """End them, as a kernel does when the process ends."""
 
+    def vanish(self) -> None:
+        """End them without a word, as a loss of power does."""
+
 
 class Process:
     """A process on a machine of its own: it can be frozen, killed, and its wall clock can be wrong."""

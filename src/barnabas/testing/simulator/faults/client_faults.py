@@ -34,7 +34,8 @@ class ClientFaults(FaultGroup):
 
     def _jump_clock(self) -> None:
         random = self._random
-        process = self._parts.broker.process if random.random() < 0.6 else self._application().process
+        machine = self._parts.network.any_machine(random) if random.random() < 0.6 else None
+        process = self._application().process if machine is None else machine.process
         jump = random.choice((-3600_000, -5000, -100, 100, 5000, 3600_000))
         process.clock_offset_ms += jump
         self._noted(f"the clock of {process.name} jumps by {jump} ms")

@@ -38,4 +38,5 @@ class FaultGroup:
         process = application.process
         self._noted(f"{process.name} is cut off for {seconds:.1f} s")
         self._world.counts["clients cut off"] += 1
-        self._parts.broker.partition(process, seconds)
+        network = self._parts.network
+        network.partition(process, network.any_machine(self._random).process, seconds)

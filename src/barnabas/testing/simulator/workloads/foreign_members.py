@@ -97,7 +97,7 @@ class ForeignMember(Actor):
     def _beat(self) -> bool:
         """Send a heartbeat and do what the answer says; False when the group has put this member out."""
         answer = self._call(self._heartbeat(self._epoch))
-        if answer is None or self.network.broker.has_faulty_disk:
+        if answer is None or self.network.has_faulty_disk:
             # Who cannot be put out for want of a disk stays, and a new coordinator begins its watch anew.
             self._told_at = self.world.now
         if answer is None:
