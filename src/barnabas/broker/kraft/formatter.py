@@ -16,6 +16,7 @@ from barnabas.broker.log.checkpoint_files import (
     decode_uuid,
     encode_uuid,
     read_meta_properties,
+    sync_parent,
 )
 from barnabas.broker.log.disk_steps import done_at_once
 from barnabas.broker.metadata.metadata_records import ApiMessageAndVersion
@@ -180,6 +181,7 @@ def _format(
     filesystem: FileSystem, wanted: Format, path: str, *, is_metadata: bool, random_bytes: Callable[[int], bytes]
 ) -> None:
     filesystem.make_directory(path)
+    sync_parent(filesystem, path)
     directory_id = (wanted.directory_id if is_metadata else None) or random_bytes(16)
     if is_metadata:
         _write_snapshot(filesystem, f"{path}/{BOOTSTRAP_CHECKPOINT}", bootstrap_snapshot(wanted.bootstrap))

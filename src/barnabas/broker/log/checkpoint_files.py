@@ -230,7 +230,7 @@ def claim_directory(
     if found is not None:
         found.check_owner(path, cluster_id, node_id)
     else:
-        _sync_parent(filesystem, posixpath.dirname(path))
+        sync_parent(filesystem, posixpath.dirname(path))
     directory_id = (found.directory_id if found is not None else None) or random_bytes(16)
     wanted = MetaProperties(cluster_id, node_id, directory_id, version, DATA_FORMAT).encode()
     if found is None or found.encode() != wanted:
@@ -238,7 +238,7 @@ def claim_directory(
     return directory_id
 
 
-def _sync_parent(filesystem: FileSystem, directory: str) -> None:
+def sync_parent(filesystem: FileSystem, directory: str) -> None:
     """Bring the name of a new data directory to the disk: with it goes all that is in it."""
     parent = posixpath.dirname(posixpath.normpath(directory)) or "."
     # Who may make a directory there may not always read it.

@@ -55,6 +55,15 @@ def test_a_new_cluster_is_at_the_levels_of_its_release() -> None:
             with_features(default_levels(), [wrong])
 
 
+def test_what_was_formatted_outlives_a_loss_of_power() -> None:
+    for seed in range(20):
+        filesystem = MemoryFileSystem(random.Random(seed))
+        filesystem.has_journal = False
+        format_directories(filesystem, _wanted(default_levels()), ["/data", "/more"], _CHANCE.randbytes)
+        filesystem.power_loss()
+        assert [is_formatted(filesystem, path) for path in ("/data", "/more")] == [True, True]
+
+
 def test_a_start_goes_by_what_was_formatted() -> None:
     filesystem = MemoryFileSystem(random.Random(1))
     levels = default_levels("4.0")
