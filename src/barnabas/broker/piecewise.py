@@ -50,6 +50,11 @@ class PiecewiseResponse(DelayedOperation):
         self._pieces = pieces
         self.wait = wait
 
+    @property
+    def is_next(self) -> bool:
+        """Whether another piece can be made now."""
+        return self.wait is None and self.result is None and self.problem is None
+
     def step(self) -> bool:
         """Make one more piece; False after the last one, which answers, or a fault."""
         try:

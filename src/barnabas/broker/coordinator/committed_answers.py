@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas import errors
 from barnabas.broker.coordinator.coordinator_partition import partition_for
+from barnabas.broker.error_responses import error_response
 from barnabas.broker.metadata.cluster_metadata import (
     GROUP_METADATA_TOPIC,
     SHARE_GROUP_STATE_TOPIC,
@@ -79,7 +80,12 @@ def with_commits(api_key: int, local: Handler) -> Handler:
         def refused(problem: errors.KafkaError) -> Message:
             if api_key == ApiKey.WRITE_TXN_MARKERS:
                 return _markers_refused(request, context.api_version, problem)
-            return _refused(broker, lambda: local(broker, context, request), problem)
+            error = _coordinator_error(problem)
+            answer = _refused(broker, lambda: local(broker, context, request), error)
+            if answer is None:
+                answer = error_response(api_key, request, context.api_version, error.code)
+            assert answer is not None, "every coordinator's answer has a place for an error"
+            return answer
 
         def committed(message: Message | None) -> Message | DelayedOperation:
             assert message is not None, "coordinators answer every request"
@@ -136,24 +142,32 @@ def _chained(
     return outer
 
 
-def _refused(
-    broker: BrokerState, again: Callable[[], Message | DelayedOperation | None], problem: errors.KafkaError
-) -> Message:
-    """Return what the handler answers while the coordinators refuse everything, so that nothing is done."""
+def _coordinator_error(problem: errors.KafkaError) -> errors.KafkaError:
     lost = isinstance(problem, errors.NotLeaderOrFollowerError)
-    error = (errors.NotCoordinatorError if lost else errors.CoordinatorNotAvailableError)(str(problem))
+    return (errors.NotCoordinatorError if lost else errors.CoordinatorNotAvailableError)(str(problem))
+
+
+def _refused(
+    broker: BrokerState, again: Callable[[], Message | DelayedOperation | None], error: errors.KafkaError
+) -> Message | None:
+    """Return what the handler answers while the coordinators refuse everything, so that nothing is done.
+
+    None where it would wait for what no coordinator gives, such as a producer id.
+    """
     coordinators = broker.group_coordinator, broker.transaction_coordinator, broker.share_coordinator
     for coordinator in coordinators:
         coordinator.refuse(error)
     try:
         result = again()
-        while isinstance(result, PiecewiseResponse) and result.result is None and result.step():
+        while isinstance(result, PiecewiseResponse) and result.is_next and result.step():
             pass
-        if isinstance(result, DelayedOperation) and result.problem is not None:
+        if not isinstance(result, DelayedOperation):
+            return result
+        if result.problem is not None:
             raise result.problem
-        message = result.result if isinstance(result, DelayedOperation) else result
-        assert message is not None, "a refusal waits for nothing"
-        return message
+        if result.result is None:
+            result.on_cancel()
+        return result.result
     finally:
         for coordinator in coordinators:
             coordinator.refuse(None)
@@ -161,8 +175,6 @@ def _refused(
 
 def _markers_refused(request: Message, version: int, problem: errors.KafkaError) -> Message:
     """Return that no marker was written: no coordinator stands before them, so the handler would append them again."""
-    from barnabas.broker.error_responses import error_response
-
     lost = isinstance(problem, errors.NotLeaderOrFollowerError)
     code = errors.NotLeaderOrFollowerError.code if lost else errors.KafkaTimeoutError.code
     response = error_response(ApiKey.WRITE_TXN_MARKERS, request, version, code)
