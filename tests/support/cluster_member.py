@@ -67,6 +67,7 @@ class MemberBroker(CoreBroker):
         directories: Sequence[str] = (DATA,),
         filesystem: MemoryFileSystem | None = None,
         storage: Storage | None = None,
+        registers: bool = True,
     ) -> None:
         self.warnings: list[str] = []
         self.now = 100.0
@@ -95,7 +96,10 @@ class MemberBroker(CoreBroker):
         here = {"PLAINTEXT": Endpoint("127.0.0.1", 9092)}
         ids = [found.manager.log_directory.directory_id for found in self.node.logs.directories]
         self.control.register(here, ids, -1, lambda state: None)
-        self.answer("heartbeat", BrokerRegistrationResponse(broker_epoch=30))
+        if registers:
+            self.answer("heartbeat", BrokerRegistrationResponse(broker_epoch=30))
+            if ME not in self.control.image.brokers:
+                self.tell(registration(ME, "127.0.0.1", 9092))
         self.advance(0)
 
     def _open(self, requester: Requester, name: str, timeout: float, listener: PeerListener) -> FakeChannel:
@@ -164,13 +168,17 @@ class MemberBroker(CoreBroker):
         return self.connect().request(request, 18)
 
 
-def broker(id: int, *, host: str = "h", port: int = 9092, listener: str = "PLAINTEXT") -> list[Message]:
-    """Another broker, registered in epoch ten times its number and unfenced."""
+def registration(id: int, host: str, port: int, listener: str = "PLAINTEXT") -> Message:
+    """A broker, registered in epoch ten times its number."""
     endpoint = BrokerEndpoint(name=listener, host=host, port=port)
-    registered = RegisterBrokerRecord(
+    return RegisterBrokerRecord(
         broker_id=id, broker_epoch=id * 10, end_points=[endpoint], rack=f"r{id}", incarnation_id=bytes([id]) * 16
     )
-    return [registered, UnfenceBrokerRecord(id=id, epoch=id * 10)]
+
+
+def broker(id: int, *, host: str = "h", port: int = 9092, listener: str = "PLAINTEXT") -> list[Message]:
+    """Another broker, registered in epoch ten times its number and unfenced."""
+    return [registration(id, host, port, listener), UnfenceBrokerRecord(id=id, epoch=id * 10)]
 
 
 def topic(name: str, id: bytes, *replicas: list[int], leader: int | None = None, epoch: int = 0) -> list[Message]:

@@ -7,7 +7,8 @@ log (`barnabas.broker.raft`), `BrokerLifecycle` (registration, heartbeats) and `
 controller); `ZooKeeperControl` in `barnabas.broker.zookeeper`.
 
 Rule 1. **First the metadata, then the broker.** A member reads the metadata to their end before its data directory is
-opened, so nothing in the broker ever sees half an image. Then it registers, and under KRaft is unfenced when every
+opened, so nothing in the broker ever sees half an image. Then it registers. Under KRaft it takes roles when the
+metadata have that registration, for until then those of its last life stand there; and it is unfenced when every
 partition that is assigned to it has its log.
 
 Rule 2. **All that changes goes through `ImagePublisher`, in one order**: replicas that go, topics and settings, then

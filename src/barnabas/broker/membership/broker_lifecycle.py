@@ -13,9 +13,10 @@ from barnabas.protocol.messages.broker_registration_request import BrokerRegistr
 from barnabas.protocol.messages.broker_registration_response import BrokerRegistrationResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from barnabas.broker.instant import Instant
+    from barnabas.broker.log.log_manager import DirectoryState
     from barnabas.broker.metadata.metadata_image import Endpoint
     from barnabas.network.node import Node
     from barnabas.protocol.message import Message
@@ -47,6 +48,18 @@ class Identity(NamedTuple):
     rack: str | None
     directory_ids: tuple[bytes, ...]
     previous_epoch: int = NO_EPOCH
+
+
+def registered_directories(directories: Sequence[DirectoryState]) -> tuple[list[bytes], int]:
+    """Return the ids of the data directories in service, and the epoch of the broker's last life; -1 for none.
+
+    Only where all directories were closed in one life the broker has ended cleanly.
+    """
+    in_service = [found.manager.log_directory for found in directories if found.problem is None]
+    epochs = {directory.previous_broker_epoch for directory in in_service}
+    is_clean = len(epochs) == 1 and len(in_service) == len(directories)
+    ids = [directory.directory_id for directory in in_service]
+    return [directory_id for directory_id in ids if directory_id], epochs.pop() if is_clean else NO_EPOCH
 
 
 class BrokerLifecycle:

@@ -90,6 +90,10 @@ class ImagePublisher:
         found = self._replicas.used_partition(*name)
         return found is not None and found.topic_id in self.image.topics
 
+    def look_on(self, image: MetadataImage) -> None:
+        """Have the broker tell what another image says, without a role of its own in it."""
+        self._store.publish_image(image)
+
     def _take_roles(self, changed: Assigned, now: Instant) -> None:
         self.failed.update(self._replicas.apply_delta(changed, (), now.now_ms))
         self._retry_at = min(self._retry_at, now.now + _RETRY_AFTER) if self.failed else inf

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from barnabas.broker.config_admin_manager import WriteSettings
     from barnabas.broker.handlers.registry import Handler
     from barnabas.broker.instant import Instant
+    from barnabas.broker.log.log_directories import Logs
     from barnabas.broker.log.log_manager import DirectoryState, LogManager
     from barnabas.broker.member_port import ShareGroupPort
     from barnabas.broker.membership.control_plane import ControlPlane
@@ -81,6 +82,8 @@ class ClusterMember:
         self._open_channel = open_channel
         self._channels: dict[object, Channel] = {}
         self._publisher: ImagePublisher | None = None
+        #: Whether the control plane has begun to give roles.
+        self._has_begun = False
         self._instant: Callable[[], Instant] | None = None
         self._directories: Callable[[], list[DirectoryState]] = list
         #: The directories of logs that are copied and wait for the controller to know it.
@@ -112,11 +115,15 @@ class ClusterMember:
     @property
     def is_recovering(self) -> bool:
         """Whether a role waits for its log."""
-        return self._publisher is not None and self._publisher.is_recovering
+        return self._publisher is not None and (not self._has_begun or self._publisher.is_recovering)
 
     def publish(self, image: MetadataImage, roles: Roles | None = None) -> bool:
-        """Have the node go by another image, see `ImagePublisher.publish`; False where there is no node yet."""
+        """Have the node go by another image, see `ImagePublisher.publish`; False where that is too early."""
         if self._publisher is None:
+            return False
+        self._has_begun |= self.control.knows_this_life
+        if not self._has_begun:
+            self._publisher.look_on(image)
             return False
         assert self._instant is not None
         self._publisher.publish(image, self._instant(), roles)
@@ -144,8 +151,7 @@ class ClusterMember:
             lambda: state.group_coordinator, lambda: state.transaction_coordinator, lambda: state.share_coordinator
         )
         elections = CoordinatorElections(self._me, state.replica_manager, coordinators)
-        if isinstance(node.logs, LogDirectories):
-            self._tell_directories(state.replica_manager, self._publisher, node.logs)
+        self._tell_directories(state.replica_manager, self._publisher, node.logs)
         self._publisher.on_published += [
             elections.published,
             GoneTopics(node, instant).published,
@@ -157,8 +163,7 @@ class ClusterMember:
         node.core.services.append(IsrShrinking(state.replica_manager, max_lag_ms / 2000, instant().now))
         self.open("alter-partition", self._requests)
         self.open("forwarding", self.forwarded)
-        roles = None if self.control.takes_roles_from_images else Roles({})
-        self._publisher.publish(self.image, instant(), roles)
+        self.publish(self.image, None if self.control.takes_roles_from_images else Roles({}))
 
     def _make_fetchers(self, node: BrokerNode) -> ReplicaFetchers:
         config, manager = self._config, node.state.replica_manager
@@ -213,12 +218,18 @@ class ClusterMember:
         take_settings()
         return follower
 
-    def _tell_directories(self, manager: ReplicaManager, publisher: ImagePublisher, logs: LogDirectories) -> None:
+    def _tell_directories(self, manager: ReplicaManager, publisher: ImagePublisher, logs: Logs) -> None:
         """Have the controller know where replicas lie, from now on."""
         assignments = DirectoryAssignments(
-            self._me, lambda: self.local_broker_epoch, self._requests, self._directory_of
+            self._me,
+            lambda: self.local_broker_epoch,
+            self._requests,
+            self._directory_of,
+            has_one=len(logs.directories) == 1,
         )
         publisher.on_published.append(assignments.published)
+        if not isinstance(logs, LogDirectories):
+            return
 
         def is_known(name: TopicPartition) -> bool:
             registration, partition = self.image.partition(*name), manager.used_partition(*name)

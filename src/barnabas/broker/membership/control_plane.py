@@ -47,7 +47,7 @@ class ControlledMember(Protocol):
         """The partitions whose role could not be taken, with the reason."""
 
     def publish(self, image: MetadataImage, roles: Roles | None = None) -> bool:
-        """Have the node go by another image; False where there is no node yet."""
+        """Have the node go by another image; False where that is too early."""
 
     def open(self, name: str, requester: Requester) -> None:
         """Give a requester its way to the controllers, under the name of a client."""
@@ -111,6 +111,10 @@ class ControlPlane(Protocol):
     @property
     def is_caught_up(self) -> bool:
         """Whether the metadata are read."""
+
+    @property
+    def knows_this_life(self) -> bool:
+        """Whether roles that it gives are for this life of the broker; before, they may be what the last one had."""
 
     @property
     def problem(self) -> Exception | None:

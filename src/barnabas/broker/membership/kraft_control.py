@@ -143,6 +143,16 @@ class KRaftControl:
         return self.observer.is_caught_up
 
     @property
+    def knows_this_life(self) -> bool:
+        """See `ControlPlane`: with the registration the controller gives what the last life led to others.
+
+        A leader that was restarted before its session was over would else lead on in its old epoch, also if the end
+        of its log was lost with the power, and others would cut theirs to it.
+        """
+        registered = self.image.brokers.get(self._config.node_id)
+        return registered is not None and registered.epoch >= self.broker_epoch > NO_EPOCH
+
+    @property
     def problem(self) -> Exception | None:
         """See `ControlPlane`."""
         return self.observer.problem
@@ -217,7 +227,14 @@ class KRaftControl:
             report=self._report,
         )
         lifecycle.offline_directories = self._member.offline_directories
-        lifecycle.on_changed = lambda: on_state(lifecycle.state)
+
+        def changed() -> None:
+            if lifecycle.state is LifecycleState.STARTING:
+                # The metadata may have had the registration before its answer was here.
+                self._member.publish(self.image)
+            on_state(lifecycle.state)
+
+        lifecycle.on_changed = changed
         self.published()
         self._member.open("heartbeat", lifecycle)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from barnabas.broker.config import SECURITY_PROTOCOLS, PeerListener
 from barnabas.broker.log.checkpoint_files import META_PROPERTIES, read_meta_properties
 from barnabas.broker.log.os_filesystem import OsFileSystem
-from barnabas.broker.membership.broker_lifecycle import LifecycleState
+from barnabas.broker.membership.broker_lifecycle import LifecycleState, registered_directories
 from barnabas.broker.membership.cluster_member import ClusterMember
 from barnabas.broker.membership.kraft_control import KRaftControl
 from barnabas.broker.metadata.metadata_image import Endpoint
@@ -172,14 +172,9 @@ class Membership:
         """Register, and return when clients are sent here, or `stopped` is set."""
         assert self._node is not None, "a node joins first"
         self._server = server
-        logs = self._node.logs
         protocols = {listener.name: SECURITY_PROTOCOLS.index(listener.protocol) for listener in self._config.listeners}
         endpoints = {name: Endpoint(host, port, protocols[name]) for name, (host, port) in listeners.items()}
-        in_service = [found.manager.log_directory for found in logs.directories if found.problem is None]
-        epochs = {directory.previous_broker_epoch for directory in in_service}
-        # Only where all directories were closed in one life the broker has ended cleanly.
-        previous_epoch = epochs.pop() if len(epochs) == 1 and len(in_service) == len(logs.directories) else -1
-        ids = [directory.directory_id for directory in in_service]
+        ids, previous_epoch = registered_directories(self._node.logs.directories)
         self._control.register(endpoints, ids, previous_epoch, self._take_state)
         server.keep_time()
         while self._state is not LifecycleState.RUNNING:

@@ -68,6 +68,8 @@ class ZooKeeperControl:
     """
 
     takes_roles_from_images = False
+    #: LeaderAndIsr names the epoch of the broker that it is for.
+    knows_this_life = True
     served = PUSHED | OF_BROKERS
 
     def __init__(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import random
 from typing import Any
 
+from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.protocol.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
 from barnabas.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from barnabas.protocol.topic_partition import TopicPartition
@@ -41,6 +43,37 @@ def test_where_each_replica_lies_is_told_once() -> None:
     assert (request.broker_id, request.broker_epoch, told(request)) == (3, 30, {first: [0], second: [1]})
     found.tell(change(FLIGHTS, 0, directories=[first]), change(FLIGHTS, 1, directories=[second]))
     assert found.asked("alter-partition") is None
+
+
+def test_a_broker_whose_only_disk_was_replaced_tells_where_its_replicas_lie_now() -> None:
+    lost = bytes(15) + b"\xee"
+    known = topic("flights", FLIGHTS, [3, 1])
+    known[1].directories = [lost, bytes(15) + b"\xed"]
+    found = MemberBroker({}, *broker(1, host="one"), *known)
+    request = found.answer("alter-partition", AssignReplicasToDirsResponse())
+    assert told(request) == {ids(found)[0]: [0]}
+
+
+def test_a_broker_whose_only_disk_is_the_one_that_is_known_tells_nothing() -> None:
+    found = MemberBroker({}, *broker(1, host="one"))
+    known = topic("flights", FLIGHTS, [3, 1])
+    known[1].directories = [*ids(found), bytes(15) + b"\xed"]
+    found.tell(*known)
+    assert found.asked("alter-partition") is None
+
+
+def test_where_a_replica_lies_that_could_not_be_made_at_once_is_told_when_it_is_there() -> None:
+    found = MemberBroker({}, *broker(1, host="one"), filesystem=(disk := MemoryFileSystem(random.Random(1))))
+    disk.fail = lambda operation, path: OSError(errno.EIO, "broken", path) if "flights" in path else None
+    known = topic("flights", FLIGHTS, [1, 3], leader=1)
+    known[1].directories = [bytes(15) + b"\xed", bytes(15) + b"\xee"]
+    found.tell(*known)
+    assert found.member.failed_roles
+    assert found.asked("alter-partition") is None
+    disk.fail = None
+    found.advance(60)
+    assert not found.member.failed_roles
+    assert told(found.asked("alter-partition")) == {ids(found)[0]: [0]}
 
 
 def test_it_is_told_again_where_the_controller_did_not_take_it() -> None:
