@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.faults import Faults
 from barnabas.broker.guarded_requester import GuardedRequester
@@ -20,12 +20,23 @@ from barnabas.network.network_client import NetworkClient
 from barnabas.network.selector import Selector
 
 if TYPE_CHECKING:
+    from barnabas.broker.instant import Instant
     from barnabas.broker.requester import Requester
     from barnabas.broker.security.outgoing_security import OutgoingSecurity
     from barnabas.network.client_request import ClientResponse
     from barnabas.network.exponential_backoff import RandomSource
     from barnabas.network.node import Node
+    from barnabas.network.selectable import Selectable
     from barnabas.protocol.message import Message
+
+
+class Home(NamedTuple):
+    """Where a channel lives: its loop and sockets, both clocks, and who is told of faults of this program."""
+
+    loop: BoundLoop
+    sockets: Selectable
+    clocks: Callable[[], Instant]
+    report: Callable[[str], None]
 
 
 class NodeChannel:
@@ -33,7 +44,7 @@ class NodeChannel:
 
     `wake` has the requester asked soon. `on_answer` is called on the loop after each turn that brought the requester
     something: what it changed in the broker may let others be answered. `security` is that of the listener at the
-    other end, None for a plain one.
+    other end, None for a plain one. `home` is the running loop with sockets of the system, where none is given.
     """
 
     def __init__(
@@ -45,12 +56,15 @@ class NodeChannel:
         request_timeout: float,
         on_answer: Callable[[], None],
         security: OutgoingSecurity | None = None,
+        home: Home | None = None,
     ) -> None:
-        loop = BoundLoop()
-        self._requester = GuardedRequester(requester, Faults(report, time.monotonic).tell)
+        if home is None:
+            home = Home(BoundLoop(), Selector(channel_builder=security), read_clocks, report)
+        self._requester = GuardedRequester(requester, Faults(home.report, time.monotonic).tell)
+        self._clocks = home.clocks
         self._on_answer = on_answer
         self._security = security
-        self._port = LoopPort(loop, Selector(channel_builder=security))
+        self._port = LoopPort(home.loop, home.sockets)
         self._client = NetworkClient(
             self._port,
             ManualMetadataUpdater(),
@@ -62,7 +76,7 @@ class NodeChannel:
         self._waiting: tuple[Node, Message] | None = None
         self._is_in_flight = False
         self._has_news = False
-        self._driver = LoopDriver(loop, self._port, self._turn, client_id)
+        self._driver = LoopDriver(home.loop, self._port, self._turn, client_id)
 
     def start(self) -> None:
         """Begin, in the running loop."""
@@ -121,7 +135,7 @@ class NodeChannel:
             self._lost(response.received_at)
             return
         self._has_news = True
-        self._requester.receive(response.message, read_clocks())
+        self._requester.receive(response.message, self._clocks())
 
     def _lost(self, now: float) -> None:
         self._has_news = True

@@ -14,6 +14,8 @@ from barnabas.testing.simulator import mutations, planted_faults
 from barnabas.testing.simulator.minima import too_little
 from barnabas.testing.simulator.runner import Result, Run, record, warm_up
 
+CLUSTER = "barnabas.testing.simulator.cluster.cluster_scenario:ClusterScenario"
+
 
 def main(arguments: list[str]) -> int:
     """Play the seeds that were asked for; 1 if one of them found something."""
@@ -99,6 +101,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--record", type=Path, metavar="FILE", help="play one seed and record it for barnabas anatomy")
     parser.add_argument("--watch", action="store_true", help="play one seed and show it; opens at what was found")
     parser.add_argument("--scenario", default="", metavar="MODULE:CLASS", help="a scenario of your own")
+    parser.add_argument(
+        "--cluster", action="store_true", help="three brokers under controllers, in place of one broker"
+    )
     parser.add_argument("--verbose", action="store_true", help="a line with the digest for each seed")
     parser.add_argument("--failures", type=int, default=1, help="go on until so many seeds have failed (1)")
     parser.add_argument(
@@ -110,6 +115,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--mutation", metavar="NAME", help="play the seeds with this fault planted")
     options = parser.parse_args(arguments)
+    if options.cluster:
+        options.scenario = CLUSTER
     if options.seeds is None:
         options.seeds = 1 if options.mutations is None else 300
     return options

@@ -11,6 +11,8 @@ from barnabas.errors import KafkaError, TopicExistsError, UnknownTopicOrPartitio
 from barnabas.testing.simulator.actors import BOOTSTRAP, Actor
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from barnabas.client.admin.admin_client import AdminClient
     from barnabas.protocol.topic_partition import TopicPartition
     from barnabas.testing.simulator.actors import Application
@@ -20,7 +22,7 @@ _PATIENCE = 10.0
 
 
 class AdminActor(Actor):
-    """Does one operation after the other; what one has changed, the next ones have to see."""
+    """Does one operation after the other; what one has changed, the next ones have to see, within so many seconds."""
 
     IN_LOOP = 0.5
 
@@ -32,12 +34,16 @@ class AdminActor(Actor):
         groups: dict[str, list[TopicPartition]],
         transactional_ids: list[str],
         settings: dict[str, Any],
+        replicas: int,
+        hears_within: float,
     ) -> None:
         super().__init__(application, number)
         self._groups = groups
         self._transactional_ids = transactional_ids
         self._partitions = sorted({partition for partitions in groups.values() for partition in partitions})
         self._settings = settings
+        self._replicas = replicas
+        self._hears_within = hears_within
         #: Topics of this life's own that are there for certain, with the setting that was acknowledged. No name is
         #: used twice, and no setting changed twice: a request that was given up may be carried out much later.
         self._topics: dict[str, str | None] = {}
@@ -69,23 +75,36 @@ class AdminActor(Actor):
         self._made += 1
         name = f"{self.life}-{self._made}"
         try:
-            admin.create_topics([NewTopic(name, self.random.randint(1, 3), 1)], timeout=_PATIENCE)
+            admin.create_topics([NewTopic(name, self.random.randint(1, 3), self._replicas)], timeout=_PATIENCE)
         except TopicExistsError:
             self.note(f"{name} is there: an earlier request, whose answer was lost, has created it")
         self._topics[name] = None
 
     def _look_at_topics(self, admin: AdminClient) -> None:
-        found = admin.list_topics(timeout=_PATIENCE)
-        for name in self._topics:
-            if name not in found:
-                self.world.violate(f"topic {name} was created, and is not there: {', '.join(found)}")
+        self._expect(lambda: self._is_missing(admin) or self._is_set_otherwise(admin))
+
+    def _expect(self, look: Callable[[], str]) -> None:
+        """Look until nothing is wrong: what one broker has said another one may hear later."""
+        give_up_at = self.world.now + self._hears_within
+        while wrong := look():
+            if self.world.now >= give_up_at:
+                self.world.violate(wrong)
                 return
+            self.clients.pause(0.2)
+
+    def _is_missing(self, admin: AdminClient) -> str:
+        found = admin.list_topics(timeout=_PATIENCE)
+        missing = [name for name in self._topics if name not in found]
+        return f"topic {missing[0]} was created, and is not there: {', '.join(found)}" if missing else ""
+
+    def _is_set_otherwise(self, admin: AdminClient) -> str:
         resources = {ConfigResource.topic(name): value for name, value in self._topics.items() if value is not None}
         configs = admin.describe_configs(resources, timeout=_PATIENCE) if resources else {}
         for resource, value in resources.items():
             seen = configs[resource]["retention.ms"].value
             if seen != value:
-                self.world.violate(f"retention.ms of {resource.name} was set to {value}, and is {seen}")
+                return f"retention.ms of {resource.name} was set to {value}, and is {seen}"
+        return ""
 
     def _alter_topic(self, admin: AdminClient) -> None:
         unchanged = [name for name, value in self._topics.items() if value is None]
@@ -100,14 +119,23 @@ class AdminActor(Actor):
         if not self._topics:
             return
         name = self.random.choice(list(self._topics))
-        topic_id = admin.list_topics(timeout=_PATIENCE)[name].topic_id
+        self._expect(lambda: self._is_missing(admin))
+        known = admin.list_topics(timeout=_PATIENCE).get(name)
+        if known is None:
+            # Another broker than before was asked, which has not heard of it.
+            return
         del self._topics[name]
         try:
             admin.delete_topics([name], timeout=_PATIENCE)
         except UnknownTopicOrPartitionError:
             self.note(f"{name} is gone: an earlier request, whose answer was lost, has deleted it")
-        if topic_id in [topic.topic_id for topic in admin.list_topics(timeout=_PATIENCE).values()]:
-            self.world.violate(f"topic {name} was deleted, and is still there")
+
+        def is_there() -> str:
+            found = admin.list_topics(timeout=_PATIENCE).values()
+            is_still_there = known.topic_id in [topic.topic_id for topic in found]
+            return f"topic {name} was deleted, and is still there" if is_still_there else ""
+
+        self._expect(is_there)
 
     # --- groups and transactions
 

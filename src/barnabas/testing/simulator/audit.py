@@ -11,7 +11,6 @@ from barnabas.testing.simulator.actors import BOOTSTRAP
 from barnabas.testing.simulator.ledger import ABORTED, ACKNOWLEDGED, COMMITTED, Sent
 
 if TYPE_CHECKING:
-    from barnabas.testing.simulator.broker import SimulatedBroker
     from barnabas.testing.simulator.clients import Clients
     from barnabas.testing.simulator.ledger import Ledger, Session
     from barnabas.testing.simulator.world import World
@@ -50,14 +49,19 @@ def read_all(
 
 
 class Audit:
-    """What is stored, by partition: for readers of everything, and for readers of committed records."""
+    """What is stored, by partition: for readers of everything, and for readers of committed records.
 
-    def __init__(self, ledger: Ledger, broker: SimulatedBroker, everything: Content, committed: Content) -> None:
+    `losses` has for each loss of power, by partition, the offset before which all was on the disk.
+    """
+
+    def __init__(
+        self, ledger: Ledger, losses: list[dict[TopicPartition, int]], everything: Content, committed: Content
+    ) -> None:
         self._ledger = ledger
         self._violate = ledger.world.violate
         self._everything = everything
         self._committed = committed
-        self._losses = broker.power_losses
+        self._losses = losses
 
     def check(self, *, strict: bool) -> None:
         """Hold the logs against what was sent. Without `strict` the power took what was not flushed."""

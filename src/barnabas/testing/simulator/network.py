@@ -1,4 +1,4 @@
-"""The simulated network: machines by their hosts, connections that are slow, lossy, cut, half open; the client's end."""
+"""The simulated network: machines by host, connections that are slow, lossy, cut, half open, and the client's end."""
 
 from __future__ import annotations
 

@@ -19,7 +19,6 @@ class Parts(Protocol):
 
     world: World
     network: Network
-    broker: SimulatedBroker
     ledger: Ledger
     clients: ThreadClients
     applications: list[Application]
@@ -32,3 +31,9 @@ class Parts(Protocol):
 
     def add(self, kind: type[Actor], name: str, **arguments: Any) -> None:
         """Let there be an application."""
+
+
+class BrokerParts(Parts, Protocol):
+    """The parts of a run with one broker."""
+
+    broker: SimulatedBroker

@@ -85,6 +85,8 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
+        #: More events than that in a second, and the run does not get on.
+        self.most_events = MOST_EVENTS
         self.now = START
         self.counts: Counter[str] = Counter()
         self.history: list[tuple[float, str, str]] = []
@@ -162,16 +164,16 @@ class World:
         self._hub = getcurrent()
         events = self._events
         pop = heapq.heappop
-        began, most = self.now, self._sequence + MOST_EVENTS
+        began, most = self.now, self._sequence + self.most_events
         while events and not self.is_over:
             self.now, _, action, arguments = pop(events)
             action(*arguments)
             if self._sequence > most:
                 if self.now - began < 1.0:
                     raise LivelockError(
-                        f"{MOST_EVENTS} events before {self.now - START:.3f} s: something turns and turns"
+                        f"{self.most_events} events before {self.now - START:.3f} s: something turns and turns"
                     )
-                began, most = self.now, self._sequence + MOST_EVENTS
+                began, most = self.now, self._sequence + self.most_events
 
     # --- threads
 

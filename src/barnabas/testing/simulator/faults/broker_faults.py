@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from barnabas.testing.simulator.faults.group import FaultGroup
+from barnabas.testing.simulator.parts import BrokerParts
 
 
-class BrokerFaults(FaultGroup):
+class BrokerFaults(FaultGroup[BrokerParts]):
     """What goes wrong with the broker's process and its machine."""
 
     def kinds(self) -> dict[str, Callable[[], None]]:

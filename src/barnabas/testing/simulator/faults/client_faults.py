@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.testing.simulator.faults.group import FaultGroup
 from barnabas.testing.simulator.membership import GroupMember
+from barnabas.testing.simulator.parts import Parts
 
 if TYPE_CHECKING:
     from barnabas.testing.simulator.actors import Application
@@ -17,7 +18,7 @@ MOST_MEMBERS = 8
 STAYS = 1000.0
 
 
-class ClientFaults(FaultGroup):
+class ClientFaults(FaultGroup[Parts]):
     """What goes wrong with the processes of clients, and with clocks."""
 
     def kinds(self) -> dict[str, Callable[[], None]]:

@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 from barnabas.testing.simulator.disk import OPERATIONS
 from barnabas.testing.simulator.faults.group import FaultGroup
+from barnabas.testing.simulator.parts import BrokerParts
 
 #: At what rates changes of the metadata fail.
 METADATA_ERRORS = (0.0, 0.3, 1.0)
 
 
-class DiskFaults(FaultGroup):
+class DiskFaults(FaultGroup[BrokerParts]):
     """What goes wrong with the broker's disk."""
 
     def kinds(self) -> dict[str, Callable[[], None]]:

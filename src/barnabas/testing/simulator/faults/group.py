@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from barnabas.testing.simulator.parts import Parts
 
 if TYPE_CHECKING:
     from barnabas.testing.simulator.actors import Application
-    from barnabas.testing.simulator.parts import Parts
+
+P = TypeVar("P", bound=Parts)
 
 
-class FaultGroup:
+class FaultGroup(Generic[P]):
     """Faults of one part of the world: each kind brings one fault about when it is called."""
 
-    def __init__(self, parts: Parts, random: Random) -> None:
+    def __init__(self, parts: P, random: Random) -> None:
         self._parts = parts
         self._world = parts.world
         self._random = random

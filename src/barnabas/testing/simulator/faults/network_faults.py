@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from barnabas.testing.simulator.faults.group import FaultGroup
+from barnabas.testing.simulator.parts import Parts
 
 
-class NetworkFaults(FaultGroup):
+class NetworkFaults(FaultGroup[Parts]):
     """What goes wrong between clients and broker."""
 
     def kinds(self) -> dict[str, Callable[[], None]]:

@@ -3,59 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import Any, ClassVar, Generic
 
 from barnabas.testing.simulator.faults.broker_faults import BrokerFaults
 from barnabas.testing.simulator.faults.client_faults import ClientFaults
 from barnabas.testing.simulator.faults.disk_faults import DiskFaults
-from barnabas.testing.simulator.faults.group import FaultGroup
+from barnabas.testing.simulator.faults.group import FaultGroup, P
 from barnabas.testing.simulator.faults.network_faults import NetworkFaults
-
-if TYPE_CHECKING:
-    from barnabas.testing.simulator.parts import Parts
-
-#: Kinds that do most harm together, and rarely meet where each is chosen by itself.
-THEMES = (
-    ("stop", "power", "die", "crash"),
-    ("zombie", "freeze client", "kill client"),
-    ("partition", "block", "outrun member", "kill client"),
-    ("bad log", "kill client", "freeze client"),
-    ("lose client", "hang member", "freeze broker"),
-    ("reboot", "stop", "block"),
-    ("bad disk", "bad metadata", "slow disk", "full disk"),
-)
-#: What a process or a machine leaves behind.
-ENDS_OF_A_BROKER = THEMES[0]
-GROUPS: tuple[type[FaultGroup], ...] = (NetworkFaults, BrokerFaults, DiskFaults, ClientFaults)
+from barnabas.testing.simulator.parts import BrokerParts
 
 
-class Faults:
+class Plan(Generic[P]):
     """Draws for each run which kinds of faults there are and how many, and brings them about until `heal`."""
 
-    def __init__(self, parts: Parts) -> None:
+    GROUPS: ClassVar[tuple[type[FaultGroup[Any]], ...]]
+    #: Kinds that do most harm together, and rarely meet where each is chosen by itself.
+    THEMES: ClassVar[tuple[tuple[str, ...], ...]]
+
+    def __init__(self, parts: P) -> None:
         self._parts = parts
         self._world = parts.world
         self._random = parts.world.stream("faults")
         self.duration = self._random.uniform(8, 25)
         self.is_over = False
-        self._groups = [group(parts, self._random) for group in GROUPS]
+        self._groups = [group(parts, self._random) for group in self.GROUPS]
         kinds = {name: strike for group in self._groups for name, strike in group.kinds().items()}
         self.kinds = {name: kinds[name] for name in self._choose(list(kinds))}
         for group in self._groups:
             group.chosen = self.kinds
         #: Whether the power fails while there are acknowledged records that are not on the disk.
-        self.loses_unflushed = "power" in self.kinds and not parts.flushes
+        self.loses_unflushed = self._loses_unflushed()
         if self.loses_unflushed:
             parts.ledger.loses_unflushed = True
 
     def _choose(self, kinds: list[str]) -> Collection[str]:
         random = self._random
         if random.random() < 0.4:
-            return random.choice(THEMES)
-        if not self._parts.flushes and random.random() < 0.2:
-            # Where not every record is flushed, these show most.
-            return ENDS_OF_A_BROKER
-        return [name for name in kinds if random.random() < 0.3]
+            return random.choice(self.THEMES)
+        return self._choose_theme() or [name for name in kinds if random.random() < 0.3]
+
+    def _choose_theme(self) -> Collection[str]:
+        """Return kinds that show most in this run; none where no such is to be seen."""
+        return ()
+
+    def _loses_unflushed(self) -> bool:
+        return False
 
     def begin(self) -> None:
         """Let the first one come."""
@@ -80,6 +72,34 @@ class Faults:
         for group in self._groups:
             group.heal()
         self.repair()
+
+    def repair(self) -> None:
+        """Start what is down."""
+        raise NotImplementedError
+
+
+class Faults(Plan[BrokerParts]):
+    """The faults of a run with one broker."""
+
+    GROUPS = (NetworkFaults, BrokerFaults, DiskFaults, ClientFaults)
+    THEMES = (
+        ("stop", "power", "die", "crash"),
+        ("zombie", "freeze client", "kill client"),
+        ("partition", "block", "outrun member", "kill client"),
+        ("bad log", "kill client", "freeze client"),
+        ("lose client", "hang member", "freeze broker"),
+        ("reboot", "stop", "block"),
+        ("bad disk", "bad metadata", "slow disk", "full disk"),
+    )
+
+    def _choose_theme(self) -> Collection[str]:
+        # Where not every record is flushed, what a process or a machine leaves behind shows most.
+        if not self._parts.flushes and self._random.random() < 0.2:
+            return self.THEMES[0]
+        return ()
+
+    def _loses_unflushed(self) -> bool:
+        return "power" in self.kinds and not self._parts.flushes
 
     def repair(self) -> None:
         """Start the broker if it is down, and again if a failure of the disk has taken logs out of service."""

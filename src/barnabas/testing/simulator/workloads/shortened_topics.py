@@ -12,7 +12,7 @@ from barnabas.testing.simulator.workloads.writer import OneTopic, Writings, Writ
 if TYPE_CHECKING:
     from barnabas.client.admin.admin_client import AdminClient
     from barnabas.testing.simulator.actors import Application
-    from barnabas.testing.simulator.parts import Parts
+    from barnabas.testing.simulator.parts import BrokerParts
 
 _PATIENCE = 10.0
 #: A broker looks for old segments half a minute after its start for the first time.
@@ -26,7 +26,7 @@ class Trimmed:
     broker that was killed, or whose disk failed, may bring the records back.
     """
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
         self.asked = 0
         self._acknowledged = 0
@@ -95,7 +95,7 @@ class TrimmedTopic(OneTopic):
 
     TOPIC = "trimmed"
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: BrokerParts) -> None:
         super().__init__(parts)
         self._trimmed = Trimmed(parts)
 

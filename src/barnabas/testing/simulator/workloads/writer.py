@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from barnabas.client.producer.producer import Producer
     from barnabas.testing.simulator.actors import Application
     from barnabas.testing.simulator.clients import Clients
-    from barnabas.testing.simulator.parts import Parts
+    from barnabas.testing.simulator.parts import BrokerParts
     from barnabas.testing.simulator.world import World
 
 _NUMBER = "number"
@@ -203,7 +203,7 @@ class OneTopic(Workload):
     KEYS = 0
     REQUEST_TIMEOUT_MS = 4000
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: BrokerParts) -> None:
         super().__init__(parts)
         self.writings = Writings(self.world, self.parts.clients, self.TOPIC)
 

@@ -1,0 +1,95 @@
+"""What must be true of a cluster when all is well again: every replica in sync, and all replicas the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from barnabas.broker.log.unified_log import LOG_END
+from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.records import read_batches
+
+if TYPE_CHECKING:
+    from barnabas.broker.log.unified_log import UnifiedLog
+    from barnabas.broker.metadata.metadata_image import MetadataImage
+    from barnabas.broker.metadata.partition_registration import PartitionRegistration
+    from barnabas.testing.simulator.cluster.simulated_member import SimulatedMember
+
+#: Their replicas are compacted, each at times of its own.
+INTERNAL_TOPICS = (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC)
+#: Offset, leader epoch, key and value.
+_Record = tuple[int, int, bytes | None, bytes | None]
+
+
+def partitions_of(image: MetadataImage) -> Iterator[tuple[TopicPartition, PartitionRegistration]]:
+    """Yield every partition, in an order that does not depend on its topic's random id."""
+    for topic in sorted(image.topics.values(), key=lambda found: found.name):
+        for index, registration in sorted(topic.partitions.items()):
+            yield TopicPartition(topic.name, index), registration
+
+
+def what_is_missing(image: MetadataImage | None, brokers: Sequence[SimulatedMember], *, only_isr: bool = False) -> str:
+    """Say what is not yet as it should be; nothing when every replica is in sync and has all that its leader has.
+
+    With `only_isr` it is enough that all are in sync.
+    """
+    if image is None:
+        return "there is not one active controller"
+    away = [broker.name for broker in brokers if not broker.is_in_service]
+    if away:
+        return f"{', '.join(away)} not in service"
+    for name, registration in partitions_of(image):
+        if set(registration.isr) != set(registration.replicas) or registration.leader < 0:
+            return f"{name} has leader {registration.leader} and ISR {registration.isr} of {registration.replicas}"
+        if only_isr:
+            continue
+        logs = [_log(brokers[replica - 1], name) for replica in registration.replicas]
+        ends = [None if log is None else log.log_end_offset for log in logs]
+        marks = [None if log is None else log.high_watermark for log in logs]
+        if None in ends or len({*ends, *marks}) != 1:
+            return f"the replicas {registration.replicas} of {name} end at {ends}, with high watermarks {marks}"
+    return ""
+
+
+def replicas_agree(image: MetadataImage, brokers: Sequence[SimulatedMember]) -> Iterator[str]:
+    """Yield where two replicas of a partition hold different records."""
+    for name, registration in partitions_of(image):
+        holds = _newest if name.topic in INTERNAL_TOPICS else _records
+        first, *others = registration.replicas
+        expected = holds(brokers[first - 1], name)
+        for other in others:
+            found = holds(brokers[other - 1], name)
+            if found != expected:
+                differs = next((pair for pair in zip(expected, found, strict=False) if pair[0] != pair[1]), None)
+                yield f"the replicas of {name} at {first} and {other} differ: {differs!r:.300}"
+
+
+def _log(broker: SimulatedMember, name: TopicPartition) -> UnifiedLog | None:
+    if broker.node is None:
+        return None
+    found = broker.node.state.replica_manager.used_partition(*name)
+    return None if found is None else found.log
+
+
+def _records(broker: SimulatedMember, name: TopicPartition) -> list[_Record]:
+    log = _log(broker, name)
+    assert log is not None, "every replica has its log"
+    found: list[_Record] = []
+    at = log.log_start_offset
+    while data := log.read(at, 1 << 20, isolation=LOG_END).records:
+        assert isinstance(data, bytes), "a file in memory has no regions"
+        for batch in read_batches(data):
+            found += [(record.offset, batch.partition_leader_epoch, record.key, record.value) for record in batch]
+            at = batch.last_offset + 1
+    return found
+
+
+def _newest(broker: SimulatedMember, name: TopicPartition) -> list[_Record]:
+    """Return the newest record of each key that is not deleted: replicas compact at times of their own."""
+    newest: dict[bytes | None, _Record] = {}
+    for record in _records(broker, name):
+        newest.pop(record[2], None)
+        if record[3] is not None and record[2] is not None:
+            newest[record[2]] = record
+    return list(newest.values())

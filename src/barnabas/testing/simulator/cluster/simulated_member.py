@@ -1,0 +1,187 @@
+"""A broker of a simulated cluster: the real `ClusterMember` and `BrokerNode` on a machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.config import BrokerConfig
+from barnabas.broker.log.checkpoint_files import META_PROPERTIES, read_meta_properties
+from barnabas.broker.log.memory_filesystem import ProcessDiedError
+from barnabas.broker.membership.broker_lifecycle import LifecycleState, registered_directories
+from barnabas.broker.membership.cluster_member import ClusterMember
+from barnabas.broker.membership.kraft_control import KRaftControl
+from barnabas.broker.metadata.metadata_image import Endpoint
+from barnabas.broker.node import BrokerNode, Disk
+from barnabas.errors import KafkaStorageError
+from barnabas.network.node import Node
+from barnabas.testing.simulator.cluster.cluster_machine import DATA, ClusterMachine
+from barnabas.testing.simulator.disk import SimulatedDisk
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from barnabas.broker.config import PeerListener
+    from barnabas.broker.network.node_channel import NodeChannel
+    from barnabas.broker.requester import Requester
+    from barnabas.testing.simulator.network import Network
+    from barnabas.testing.simulator.world import World
+
+PORT = 9092
+#: How long a controlled shutdown may take before the broker ends without it, in seconds.
+_LEAVING = 60.0
+
+
+class SimulatedMember(ClusterMachine):
+    """One machine with one broker of a cluster."""
+
+    kind = "broker"
+
+    def __init__(self, world: World, network: Network, name: str, alias: str, settings: Mapping[str, object]) -> None:
+        super().__init__(world, network, name, alias)
+        self.config_settings = {"process.roles": "broker", "listeners": f"PLAINTEXT://{name}:{PORT}", **settings}
+        self.node: BrokerNode | None = None
+        self.member: ClusterMember | None = None
+        self.state = LifecycleState.STARTING
+        self._is_leaving = False
+
+    # --- the start
+
+    def start(self) -> None:
+        """See `ClusterMachine`: read the metadata; the node is opened when that is done."""
+        if self.is_running:
+            return
+        self.begin()
+        self.state, self._is_leaving = LifecycleState.STARTING, False
+        config = BrokerConfig(self.config_settings)
+        found = read_meta_properties(self.disk, f"{DATA}/{META_PROPERTIES}")
+        controllers = [Node(-2 - index, host, port) for index, (host, port) in enumerate(config.controllers)]
+        control = KRaftControl(
+            config, controllers, self.random, self.warn, found.cluster_id if found is not None else None
+        )
+        control.on_changed = self._go_on_soon
+        self.member = ClusterMember(config, control, self._open_member_channel)
+        self.world.note(self.name, f"life {self.lives} begins")
+        self.call_soon(control.observe)
+        self.booted()
+
+    def _open_member_channel(
+        self, requester: Requester, client_id: str, timeout: float, listener: PeerListener
+    ) -> NodeChannel:
+        channel = self.open_channel(requester, client_id, timeout)
+        channel.start()
+        return channel
+
+    def _go_on_soon(self) -> None:
+        self.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        member = self.member
+        if member is None:
+            return
+        control = member.control
+        if self.node is None and control.is_caught_up:
+            self._open_node(member)
+        elif self._is_leaving and control.is_out:
+            self._finish()
+
+    def _open_node(self, member: ClusterMember) -> None:
+        """Open the data directory, and have the cluster know (Membership, BrokerRunner)."""
+        world, config = self.world, BrokerConfig(self.config_settings)
+        store = member.control.make_store()
+        node = BrokerNode(config, Disk([DATA], self.disk, self._storage), store, self.random, self.warn, member)
+        node.core.channel.report = self.warn
+        try:
+            node.start(self.instant)
+        except KafkaStorageError as problem:
+            if not self.disk.is_faulty:
+                raise
+            world.note(self.name, f"cannot start: {problem}")
+            world.counts["starts that the disk refused"] += 1
+            self._end(silently=False)
+            self.disk.crash()
+            world.after(0.5 + world.random.random(), self.start)
+            return
+        node.state.advertised["PLAINTEXT"] = (self.name, PORT)
+        node.logs.note_broker_epoch(lambda: member.local_broker_epoch)
+        self.node = node
+        node.core.channel.instant = self.instant
+        member.join(node, store, lambda: self.instant)
+        self.core = node.core
+        ids, previous_epoch = registered_directories(node.logs.directories)
+        member.control.register({"PLAINTEXT": Endpoint(self.name, PORT)}, ids, previous_epoch, self._take_state)
+
+    def _take_state(self, state: LifecycleState) -> None:
+        self.state = state
+        if state is LifecycleState.RUNNING:
+            self.world.note(self.name, "clients are sent here")
+        self._go_on_soon()
+
+    @property
+    def is_in_service(self) -> bool:
+        """Whether the controller has let it work."""
+        return self.node is not None and self.state is LifecycleState.RUNNING
+
+    # --- the end
+
+    def stop(self) -> None:
+        """Hand leaderships over and end, at the latest after a minute."""
+        if self.member is None or self.node is None:
+            self.crash("it was stopped before it had begun")
+            return
+        if self._is_leaving:
+            return
+        self.world.note(self.name, "is to stop")
+        self._is_leaving = True
+        life = self.lives
+
+        def leave() -> None:
+            if self.member is not None:
+                self.member.control.leave()
+                self._go_on()
+
+        self.call_soon(leave)
+        self.world.after(_LEAVING, self._give_up_leaving, life)
+
+    def _give_up_leaving(self, life: int) -> None:
+        if life == self.lives and self.is_running and self._is_leaving:
+            self.world.counts["brokers that left without consent"] += 1
+            self._finish()
+
+    def _finish(self) -> None:
+        node = self.node
+        if node is None:
+            return
+        try:
+            node.close(self.world.now_ms(self.process))
+        except ProcessDiedError as death:
+            self.died(f"while it stops, at {death}")
+            return
+        self.world.note(self.name, "stops")
+        self.world.counts["clean stops"] += 1
+        self._end(silently=False)
+        self.disk.crash()
+        self.world.after(0.1 + self.world.random.random() * 3, self.start)
+
+    def forget(self) -> None:
+        """See `ClusterMachine`."""
+        self.node = self.member = None
+
+    def replace_disk(self) -> None:
+        """End the machine, whose disk is broken for good; it gets an empty one."""
+        self.world.note(self.name, "loses its disk for ever")
+        self.world.counts["disks lost"] += 1
+        self.machine_is_up = False
+        self._end(silently=True)
+        self.disk.crash()
+        self.disk = SimulatedDisk(self.world, self._died_beside_the_loop, f"disk {self.lives} of {self.name}")
+
+    @property
+    def has_faulty_disk(self) -> bool:
+        """See `Machine`."""
+        return self.disk.is_faulty or self.has_offline_logs
+
+    @property
+    def has_offline_logs(self) -> bool:
+        """Whether a failure of the disk has taken logs out of service until the next start."""
+        logs = self.node.logs if self.node is not None else None
+        return logs is not None and (bool(logs.unopened.failures) or any(log.is_offline for log in logs.logs.values()))
