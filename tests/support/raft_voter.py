@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Self
 
 from barnabas.broker.log.os_filesystem import OsFileSystem
-from barnabas.broker.network.node_channel import NodeChannel
+from barnabas.broker.network.node_channel import NodeChannel, home_here
 from barnabas.broker.network.socket_server import read_clocks
 from barnabas.broker.raft.kafka_metadata_log import FileQuorumStateStore, KafkaMetadataLog
 from barnabas.broker.raft.kafka_raft_client import KafkaRaftClient
@@ -129,7 +129,9 @@ class RaftVoter:
 
         def open_channel(destination: Destination) -> NodeChannel:
             name = f"raft-client-{self._config.node_id}"
-            return NodeChannel(destination, name, random=random.Random(1), request_timeout=2.0, on_answer=lambda: None)
+            return NodeChannel(
+                destination, name, home_here(random.Random(1)), request_timeout=2.0, on_answer=lambda: None
+            )
 
         threads = StorageThreads()
         threads.on_done = lambda: self._loop.call_soon_threadsafe(threads.deliver)

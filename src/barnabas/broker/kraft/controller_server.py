@@ -13,7 +13,7 @@ from barnabas.broker.kraft.port_probe import probe_port
 from barnabas.broker.kraft.quorum_storage import QuorumStorage
 from barnabas.broker.log.os_filesystem import OsFileSystem
 from barnabas.broker.metadata.metadata_image import Endpoint
-from barnabas.broker.network.node_channel import NodeChannel
+from barnabas.broker.network.node_channel import NodeChannel, home_here
 from barnabas.broker.network.socket_server import SocketServer, read_clocks
 from barnabas.broker.operator_log import report
 from barnabas.broker.raft.raft_driver import RaftDriver
@@ -105,10 +105,9 @@ class ControllerServer:
         channel = NodeChannel(
             manager,
             f"controller-{self._config.node_id}-to-controller-registration",
-            random=self._random,
+            home_here(self._random, self._security),
             request_timeout=self._config.get_seconds("controller.quorum.request.timeout.ms"),
             on_answer=lambda: None,
-            security=self._security,
         )
         self._channels.append(channel)
         channel.start()
@@ -123,10 +122,9 @@ class ControllerServer:
         return NodeChannel(
             destination,
             f"raft-client-{self._config.node_id}",
-            random=self._random,
+            home_here(self._random, self._security),
             request_timeout=self._config.get_seconds("controller.quorum.request.timeout.ms"),
             on_answer=lambda: None,
-            security=self._security,
         )
 
     def turn_soon(self) -> None:

@@ -14,7 +14,7 @@ from barnabas.broker.membership.cluster_member import ClusterMember
 from barnabas.broker.membership.kraft_control import KRaftControl
 from barnabas.broker.metadata.metadata_image import Endpoint
 from barnabas.broker.network.lifeline_connections import LifelineConnections
-from barnabas.broker.network.node_channel import NodeChannel
+from barnabas.broker.network.node_channel import NodeChannel, home_here
 from barnabas.broker.network.socket_server import read_clocks
 from barnabas.clock import wall_clock_ms
 from barnabas.errors import KafkaTimeoutError
@@ -115,10 +115,9 @@ class Membership:
         channel = NodeChannel(
             requester,
             client_id,
-            random=self._random,
+            home_here(self._random, self._securities[listener]),
             request_timeout=timeout,
             on_answer=self._answered,
-            security=self._securities[listener],
         )
         self._channels.append(channel)
         channel.start()

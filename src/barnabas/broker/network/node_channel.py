@@ -31,46 +31,51 @@ if TYPE_CHECKING:
 
 
 class Home(NamedTuple):
-    """Where a channel lives: its loop and sockets, both clocks, and who is told of faults of this program."""
+    """Where a channel lives: its loop and sockets, chance, both clocks, and who is told of faults of this program.
+
+    `security` is that of the listener at the other end, None for a plain one.
+    """
 
     loop: BoundLoop
     sockets: Selectable
+    random: RandomSource
     clocks: Callable[[], Instant]
     report: Callable[[str], None]
+    security: OutgoingSecurity | None = None
+
+
+def home_here(random: RandomSource, security: OutgoingSecurity | None = None) -> Home:
+    """Return the running loop, with sockets of the system."""
+    return Home(BoundLoop(), Selector(channel_builder=security), random, read_clocks, report, security)
 
 
 class NodeChannel:
     """Carries the requests of one `Requester`, on connections of its own; a fault there costs one request.
 
     `wake` has the requester asked soon. `on_answer` is called on the loop after each turn that brought the requester
-    something: what it changed in the broker may let others be answered. `security` is that of the listener at the
-    other end, None for a plain one. `home` is the running loop with sockets of the system, where none is given.
+    something: what it changed in the broker may let others be answered.
     """
 
     def __init__(
         self,
         requester: Requester,
         client_id: str,
+        home: Home,
         *,
-        random: RandomSource,
         request_timeout: float,
         on_answer: Callable[[], None],
-        security: OutgoingSecurity | None = None,
-        home: Home | None = None,
     ) -> None:
-        if home is None:
-            home = Home(BoundLoop(), Selector(channel_builder=security), read_clocks, report)
         self._requester = GuardedRequester(requester, Faults(home.report, time.monotonic).tell)
         self._clocks = home.clocks
         self._on_answer = on_answer
-        self._security = security
+        self._security = home.security
         self._port = LoopPort(home.loop, home.sockets)
         self._client = NetworkClient(
             self._port,
             ManualMetadataUpdater(),
             client_id,
             ConnectionSettings(request_timeout=request_timeout, reconnect_backoff=0.02, reconnect_backoff_max=0.5),
-            random=random,
+            random=home.random,
         )
         self._addresses: dict[int, Node] = {}
         self._waiting: tuple[Node, Message] | None = None

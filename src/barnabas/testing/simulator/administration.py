@@ -22,9 +22,13 @@ _PATIENCE = 10.0
 
 
 class AdminActor(Actor):
-    """Does one operation after the other; what one has changed, the next ones have to see, within so many seconds."""
+    """Does one operation after the other; what one has changed, the next ones have to see."""
 
     IN_LOOP = 0.5
+    #: How many replicas the topics have that it makes.
+    REPLICAS = 1
+    #: Within so many seconds every broker has heard of a change.
+    HEARS_WITHIN = 0.0
 
     def __init__(
         self,
@@ -34,16 +38,12 @@ class AdminActor(Actor):
         groups: dict[str, list[TopicPartition]],
         transactional_ids: list[str],
         settings: dict[str, Any],
-        replicas: int,
-        hears_within: float,
     ) -> None:
         super().__init__(application, number)
         self._groups = groups
         self._transactional_ids = transactional_ids
         self._partitions = sorted({partition for partitions in groups.values() for partition in partitions})
         self._settings = settings
-        self._replicas = replicas
-        self._hears_within = hears_within
         #: Topics of this life's own that are there for certain, with the setting that was acknowledged. No name is
         #: used twice, and no setting changed twice: a request that was given up may be carried out much later.
         self._topics: dict[str, str | None] = {}
@@ -75,7 +75,7 @@ class AdminActor(Actor):
         self._made += 1
         name = f"{self.life}-{self._made}"
         try:
-            admin.create_topics([NewTopic(name, self.random.randint(1, 3), self._replicas)], timeout=_PATIENCE)
+            admin.create_topics([NewTopic(name, self.random.randint(1, 3), self.REPLICAS)], timeout=_PATIENCE)
         except TopicExistsError:
             self.note(f"{name} is there: an earlier request, whose answer was lost, has created it")
         self._topics[name] = None
@@ -85,7 +85,7 @@ class AdminActor(Actor):
 
     def _expect(self, look: Callable[[], str]) -> None:
         """Look until nothing is wrong: what one broker has said another one may hear later."""
-        give_up_at = self.world.now + self._hears_within
+        give_up_at = self.world.now + self.HEARS_WITHIN
         while wrong := look():
             if self.world.now >= give_up_at:
                 self.world.violate(wrong)
@@ -171,3 +171,10 @@ class AdminActor(Actor):
         with self.ledger.taking_over(transactional_id, None):
             admin.fence_producers([transactional_id], timeout=_PATIENCE)
         self.note(f"shut out who had {transactional_id}")
+
+
+class ClusterAdminActor(AdminActor):
+    """The same in a cluster: a broker that nothing reaches tells what it knew last."""
+
+    REPLICAS = 3
+    HEARS_WITHIN = 60.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.errors import ProtocolError
 from barnabas.network.network_receive import NetworkReceive
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from random import Random
 
     from barnabas.broker.network.client_connection import ClientConnection
-    from barnabas.testing.simulator.machine import Machine
     from barnabas.testing.simulator.world import Process, SimulatedThread, World
 
 #: Until the client raises it: what a server may send before it has said what it is.
@@ -75,7 +74,7 @@ class SimulatedConnection:
     """
 
     def __init__(
-        self, network: Network, selector: SimulatedSelector, node_id: int, address: str, machine: Machine
+        self, network: Network, selector: SimulatedSelector, node_id: int, address: str, machine: Host
     ) -> None:
         self.network = network
         self.selector = selector
@@ -211,15 +210,42 @@ class SimulatedConnection:
             self.to_client.block(until)
 
 
+class Host(Protocol):
+    """What the network has to do with a machine, see `Machine`."""
+
+    process: Process
+    machine_is_up: bool
+
+    @property
+    def accepts(self) -> bool:
+        """Whether a server listens on the port."""
+
+    @property
+    def has_faulty_disk(self) -> bool:
+        """Whether operations of its disk may fail at the moment."""
+
+    def accept(self, connection: SimulatedConnection) -> None:
+        """Note that a client has connected."""
+
+    def receive(self, connection: SimulatedConnection, data: bytes) -> None:
+        """Bytes have come."""
+
+    def lose(self, connection: SimulatedConnection) -> None:
+        """Note that a connection has come to its end."""
+
+    def when_up_again(self, told: Callable[[], object]) -> None:
+        """Be told when the machine is up."""
+
+
 class Network:
     """All machines and connections, and how bad the network is."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.random = world.stream("network")
-        self.machines: list[Machine] = []
+        self.machines: list[Host] = []
         #: Which machines a name stands for; one of several is drawn for each connection.
-        self.names: dict[str, list[Machine]] = {}
+        self.names: dict[str, list[Host]] = {}
         #: Until when nothing gets from one process to another.
         self._cut_off: dict[tuple[Process, Process], float] = {}
         self.connections: dict[SimulatedConnection, None] = {}
@@ -250,13 +276,13 @@ class Network:
 
     # --- machines
 
-    def add(self, machine: Machine, *names: str) -> None:
+    def add(self, machine: Host, *names: str) -> None:
         """Let a machine be reached under its host, and under other names."""
         self.machines.append(machine)
         for name in (machine.process.name, *names):
             self.names.setdefault(name, []).append(machine)
 
-    def machine(self, host: str) -> Machine:
+    def machine(self, host: str) -> Host:
         """Return the machine that a connection to a host goes to."""
         found = self.names[host]
         return found[0] if len(found) == 1 else self.random.choice(found)
@@ -266,7 +292,7 @@ class Network:
         """Whether operations of a disk may fail at the moment, or have taken a log out of service."""
         return any(machine.has_faulty_disk for machine in self.machines)
 
-    def any_machine(self, random: Random) -> Machine:
+    def any_machine(self, random: Random) -> Host:
         """Return one of the machines, drawn by lot."""
         return self.machines[0] if len(self.machines) == 1 else random.choice(self.machines)
 

@@ -45,8 +45,7 @@ class Play:
     workloads: Sequence[Workload] = ()
     #: The replication factor of the topics.
     replicas = 1
-    #: How long a server may not know what another one has said, in seconds.
-    hears_within = 0.0
+    administrator: type[AdminActor] = AdminActor
 
     def __init__(self, seed: int) -> None:
         self.world = World(seed)
@@ -114,15 +113,13 @@ class Play:
 
     def _cast_admin(self) -> None:
         self.add(
-            AdminActor,
+            self.administrator,
             "admin",
             groups={group: partitions for group, (partitions, _) in self.groups.items()},
             transactional_ids=[
                 application.name for application in self.applications if application.kind in SHARING_AN_ID
             ],
             settings={"request_timeout_ms": self.random.choice((1500, 4000)), "metadata_max_age_ms": 10_000},
-            replicas=self.replicas,
-            hears_within=self.hears_within,
         )
 
     def _producer_settings(self) -> dict[str, Any]:

@@ -30,7 +30,6 @@ from barnabas.protocol.messages.alter_partition_response import AlterPartitionRe
 from barnabas.protocol.messages.alter_partition_response import PartitionData as AlteredPartition
 from barnabas.protocol.messages.alter_partition_response import TopicData as AlteredTopic
 from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
-from barnabas.protocol.messages.broker_registration_response import BrokerRegistrationResponse
 from barnabas.protocol.messages.config_record import ConfigRecord
 from barnabas.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from barnabas.protocol.messages.describe_cluster_request import DescribeClusterRequest
@@ -62,7 +61,7 @@ from barnabas.protocol.messages.write_txn_markers_request import (
     WriteTxnMarkersRequest,
 )
 from barnabas.protocol.topic_partition import TopicPartition
-from tests.support.cluster_member import ME, MemberBroker, broker, change, registration, topic
+from tests.support.cluster_member import ME, MemberBroker, broker, change, topic
 from tests.support.core_broker import CoreBroker, batch, create, produce
 from tests.support.slow_storage import SlowStorage, work_off
 from tests.unit.broker.transactions.wire import transactional_batch
@@ -355,37 +354,6 @@ def test_a_producer_whose_coordinator_is_lost_is_told_so_while_no_producer_ids_a
     found.answer("alter-partition", AllocateProducerIdsResponse(producer_id_start=2000, producer_id_len=1000))
     found.advance(1)
     assert len(client.responses) == 1
-
-
-def test_a_broker_leads_nothing_before_the_metadata_have_this_life_of_it() -> None:
-    """It may come back before its session is over, without what it had not flushed: what it led is another's by then.
-
-    In its old epoch it would write other records at offsets that its followers have, and they would cut theirs.
-    """
-    others = broker(1, host="one")
-    last_life = registration(3, "three", 9092)
-    last_life.broker_epoch = 7
-    found = MemberBroker({}, *others, last_life, *topic("flights", FLIGHTS, [3, 1]), registers=False)
-    client = found.connect()
-    answer = client.request(produce("flights", batch(b"x"), acks=1), 11)
-    assert answer.responses[0].partition_responses[0].error_code == errors.NotLeaderOrFollowerError.code
-    found.answer("heartbeat", BrokerRegistrationResponse(broker_epoch=30))
-    assert found.asked("heartbeat").want_fence
-    answer = client.request(produce("flights", batch(b"x"), acks=1), 11)
-    assert answer.responses[0].partition_responses[0].error_code == errors.NotLeaderOrFollowerError.code
-    found.tell(registration(3, "three", 9092), change(FLIGHTS, 0, leader=1, isr=[1]))
-    partition = found.state.replica_manager.partition("flights", 0)
-    assert (partition.is_leader, partition.leader_id, partition.leader_epoch) == (False, 1, 1)
-    found.now += 1
-    assert not found.asked("heartbeat").want_fence
-
-
-def test_a_broker_whose_registration_is_answered_late_takes_its_roles_with_the_answer() -> None:
-    found = MemberBroker({}, *broker(1), *topic("flights", FLIGHTS, [3, 1]), registers=False)
-    found.tell(registration(3, "three", 9092))
-    assert found.state.replica_manager.used_partition("flights", 0) is None
-    found.answer("heartbeat", BrokerRegistrationResponse(broker_epoch=30))
-    assert found.state.replica_manager.partition("flights", 0).is_leader
 
 
 def test_a_commit_is_answered_when_the_replicas_in_sync_have_it() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from barnabas.broker.config import BrokerConfig, PeerListener
-from barnabas.broker.network.node_channel import NodeChannel
+from barnabas.broker.network.node_channel import NodeChannel, home_here
 from barnabas.broker.network.socket_server import SocketServer
 from barnabas.broker.security.outgoing_security import OutgoingSecurity, client_settings
 from barnabas.broker.security.scram_users import ScramUsers
@@ -221,10 +221,9 @@ class Secured:
         channel = NodeChannel(
             requester,
             "broker-3-fetcher",
-            random=random.Random(1),
+            home_here(random.Random(1), OutgoingSecurity(config, config.of_brokers, self.said.append)),
             request_timeout=10.0,
             on_answer=lambda: None,
-            security=OutgoingSecurity(config, config.of_brokers, self.said.append),
         )
         channel.start()
         try:

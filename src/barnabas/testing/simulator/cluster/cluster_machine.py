@@ -82,10 +82,8 @@ class ClusterMachine(Machine):
         """Return a way of a requester to other nodes; requests may take so many seconds."""
         sockets = self.network.selector(self.process)
         sockets.may_wait = False
-        home = Home(MachineLoop(self), sockets, lambda: self.instant, self.warn)
-        return NodeChannel(
-            requester, client_id, random=self.random, request_timeout=timeout, on_answer=lambda: None, home=home
-        )
+        home = Home(MachineLoop(self), sockets, self.random, lambda: self.instant, self.warn)
+        return NodeChannel(requester, client_id, home, request_timeout=timeout, on_answer=lambda: None)
 
     def crash(self, why: str) -> None:
         """Kill the process; what it wrote stays with the system."""

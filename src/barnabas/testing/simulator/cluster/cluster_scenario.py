@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from barnabas.testing.simulator.administration import ClusterAdminActor
 from barnabas.testing.simulator.broker import HOST
 from barnabas.testing.simulator.cluster import simulated_controller
 from barnabas.testing.simulator.cluster.cluster_audit import replicas_agree, what_is_missing
@@ -27,8 +28,7 @@ class ClusterScenario(Play):
     """Members of a KRaft cluster, and the applications of `Play`: topics of three replicas, acks=all."""
 
     replicas = 3
-    # A broker that nothing reaches tells clients what it knew last.
-    hears_within = 60.0
+    administrator = ClusterAdminActor
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
