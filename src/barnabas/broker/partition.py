@@ -131,6 +131,8 @@ class Partition:
         self._take_over(registration)
         self.is_leader, self.leader_id = True, me
         self.advance_high_watermark(now_ms)
+        # What an earlier life, or a follower, had not flushed does not count until it is.
+        self._flush_on(now_ms)
         self._wake_all()
         return True
 
@@ -371,7 +373,12 @@ class Partition:
             self.readable = readable
         elif self.is_leader:
             self._appended(now_ms)
-        if not self.log.must_flush or not self.is_leader:
+        if self.is_leader:
+            self._flush_on(now_ms)
+
+    def _flush_on(self, now_ms: int) -> None:
+        """Begin to flush what must be, if anything."""
+        if not self.log.must_flush:
             return
         try:
             self._flush(now_ms)

@@ -195,6 +195,12 @@ class ReplicaFetcher:
                 self.remove_partition(name)
                 raise problem
             self._states[name].fetch_offset = logs.log_end_offset(name)
+        try:
+            # What the process had in memory when it was killed; a fetch says that this replica has it.
+            self._begin_flush(name, self._states[name], now_ms)
+        except errors.KafkaStorageError:
+            self.remove_partition(name)
+            raise
 
     def remove_partition(self, name: TopicPartition) -> None:
         """Copy a partition no more."""
@@ -414,6 +420,12 @@ class ReplicaFetcher:
 
     def _flush(self, name: TopicPartition, state: PartitionFetchState, now: Instant) -> None:
         """Fetch on when what was fetched is on the disk, if the log's settings ask for that."""
+        try:
+            self._begin_flush(name, state, now.now_ms)
+        except errors.KafkaError:
+            self._put_off(name, state, now.now + self._settings.backoff)
+
+    def _begin_flush(self, name: TopicPartition, state: PartitionFetchState, now_ms: int) -> None:
         waiting = [name]
 
         def done() -> None:
@@ -421,11 +433,8 @@ class ReplicaFetcher:
             state.delayed_until = -inf
             self.on_ready()
 
-        try:
-            if self._logs.flush(name, now.now_ms, done) and waiting:
-                self._put_off(name, state, inf)
-        except errors.KafkaError:
-            self._put_off(name, state, now.now + self._settings.backoff)
+        if self._logs.flush(name, now_ms, done) and waiting:
+            self._put_off(name, state, inf)
 
     # -- truncating --------------------------------------------------------------------------------------------------
 

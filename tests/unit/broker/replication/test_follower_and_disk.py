@@ -38,7 +38,7 @@ from tests.unit.broker.test_loop_and_disk import QUICK, OneDisk
 class SlowBench(Bench):
     """A follower of one partition, whose storage works when the test says so; the files are not in the cache."""
 
-    def __init__(self, *epochs: int, flush_messages: int = 1 << 60) -> None:
+    def __init__(self, *epochs: int, flush_messages: int = 1 << 60, was_killed: bool = False) -> None:
         self.disk = disk = OneDisk()
         config = {"flush.messages": flush_messages, "segment.bytes": 400, "index.interval.bytes": 0}
         self.manager = LogManager("/data", disk.filesystem, config, storage=disk)
@@ -49,7 +49,8 @@ class SlowBench(Bench):
         for offset, epoch in enumerate(epochs):
             log.append_as_follower(record(offset, epoch), now_ms=NOW, leader_epoch=epoch)
         log.update_high_watermark(len(epochs))
-        log.flush()
+        if not was_killed:
+            log.flush()
         self.manager.checkpoint_soon()
         self.manager.step(20, NOW)
         self.log, self.now, self.session = log, 10.0, 0
@@ -122,6 +123,13 @@ def test_what_flush_messages_asks_for_is_on_the_disk_before_more_is_fetched() ->
         bench.fetched(high_watermark=0, log_start_offset=0)
     assert bench.asks() == {0: (1, EPOCH)}
     assert not set(bench.disk.on_loop) - QUICK
+
+
+def test_what_a_killed_follower_had_not_flushed_is_on_the_disk_before_it_says_that_it_has_it() -> None:
+    bench = SlowBench(EPOCH, EPOCH, flush_messages=1, was_killed=True)
+    assert (bench.asks(), bench.log.recovery_point) == ({}, 0)
+    bench.disk.drain()
+    assert (bench.log.recovery_point, bench.asks()) == (2, {0: (2, EPOCH)})
 
 
 def test_a_log_that_is_followed_no_more_is_not_cut() -> None:

@@ -21,6 +21,7 @@ from barnabas.protocol.messages.fetch_request import ReplicaState
 from barnabas.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from barnabas.protocol.topic_partition import TopicPartition
 from tests.support.core_broker import CoreBroker, batch, create, fetch, produce
+from tests.unit.broker.replication.test_replica_fetcher import record
 
 NAME = TopicPartition("t", 0)
 ID = bytes(range(16))
@@ -402,6 +403,18 @@ def test_a_replica_that_is_taken_away_is_deleted_and_a_namesake_never_served() -
     other = bytes(16)
     bench.manager.apply_delta({NAME: (other, bench.registration)}, (), bench.broker.now_ms)
     assert (bench.partition.topic_id, bench.partition.log.topic_id) == (other, other)
+
+
+def test_what_a_new_leader_had_not_flushed_is_committed_without_another_record() -> None:
+    """A broker that was killed may be the next leader, and with `flush.messages` only what is flushed counts."""
+    bench = Bench(settings={"log.flush.interval.messages": "1"})
+    bench.apply(leader=SECOND, leader_epoch=1)
+    log = bench.partition.log
+    log.append_as_follower(record(0, 1), now_ms=bench.broker.now_ms, leader_epoch=1)
+    assert log.must_flush
+    bench.apply(leader=ME, leader_epoch=2, isr=(ME, SECOND))
+    bench.follow(SECOND, 1)
+    assert (log.must_flush, log.high_watermark) == (False, 1)
 
 
 # -- a disk that has failed --------------------------------------------------------------------------------------------
