@@ -13,6 +13,7 @@ from barnabas.broker.zookeeper.controller.controller_context import (
     ReplicaState,
 )
 from barnabas.broker.zookeeper.controller.election import ElectionStrategy
+from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from barnabas.broker.zookeeper.controller.partition_state_machine import PartitionStateMachine
     from barnabas.broker.zookeeper.controller.replica_state_machine import ReplicaStateMachine
     from barnabas.broker.zookeeper.operations import Program
-    from barnabas.protocol.topic_partition import TopicPartition
 
 
 class PartitionReassignments:
@@ -133,6 +133,10 @@ class PartitionReassignments:
         """Return the assignment of a partition as clients are told of it: with what is not deleted yet."""
         found, left = self._context.assignment(name), tuple(sorted(self._stopping.get(name, ())))
         return ReplicaAssignment((*found.replicas, *left), found.adding, left) if left else found
+
+    def all_shown(self, topic: str) -> dict[int, ReplicaAssignment]:
+        """Return the assignments of a topic, as its znode has them too: the next controller deletes what is not yet."""
+        return {index: self.shown(TopicPartition(topic, index)) for index in self._context.assignments[topic]}
 
     # -- replicas that go --------------------------------------------------------------------------------------------
 
@@ -260,6 +264,5 @@ class PartitionReassignments:
         return [one for one in (Replica(name, broker) for broker in brokers) if one in states]
 
     def _set_assignment(self, name: TopicPartition, assignment: ReplicaAssignment) -> Program[None]:
-        context = self._context
-        assignments = {**context.assignments[name.topic], name.partition: assignment}
-        yield from self._zk.set_topic(name.topic, context.topic_ids[name.topic], assignments)
+        assignments = {**self.all_shown(name.topic), name.partition: assignment}
+        yield from self._zk.set_topic(name.topic, self._context.topic_ids[name.topic], assignments)

@@ -193,7 +193,7 @@ class ZkAdminManager:
                 added = self._added(context, topic)
                 asked.mutate(len(added))
                 if not request.validate_only:
-                    longer = {**context.assignments[topic.name], **added}
+                    longer = {**active.reassignments.all_shown(topic.name), **added}
                     yield from active.environment.zk.set_topic(topic.name, context.topic_ids[topic.name], longer)
             except ZooKeeperError:
                 raise

@@ -339,9 +339,9 @@ def test_a_reassignment_that_is_cancelled_leaves_what_was_there() -> None:
     assert result(again) == errors.NoReassignmentInProgressError.code
 
 
-def moving_away(brokers: int = 4) -> ControllerWorld:
+def moving_away(*others: list[int]) -> ControllerWorld:
     """The replica of broker 2 has moved to broker 4, and broker 2 has not heard yet that it is to delete its own."""
-    world = world_with([2, 3], brokers=brokers)
+    world = world_with([2, 3], *others, brokers=4)
     world.reassign("flights", {0: [4, 3]})
     world.settle()
     world.join_isrs()
@@ -382,6 +382,25 @@ def test_the_next_controller_has_what_goes_deleted() -> None:
     world.members[2].is_paused = False
     world.settle()
     assert world.topic("flights").replicas[0] == (4, 3)
+    assert not world.topic("flights").removing
+    assert FLIGHTS not in world.members[2].broker.replicas
+
+
+def test_what_goes_is_not_forgotten_when_the_topic_is_written_for_another_partition() -> None:
+    world = moving_away([3, 1])
+    world.reassign("flights", {1: [3, 4]})
+    for _ in range(3):
+        while sum(step() for step in world.steps()):
+            pass
+    assert world.topic("flights").adding[1] == (4,)
+    assert world.topic("flights").removing[0] == (2,)
+    world.members[1].session.expire()
+    world.members[1].kill()
+    world.in_network.clear()
+    world.members[2].is_paused = False
+    world.settle()
+    world.join_isrs()
+    world.settle()
     assert not world.topic("flights").removing
     assert FLIGHTS not in world.members[2].broker.replicas
 
