@@ -233,6 +233,8 @@ class BrokerRunner:
             if self._membership is not None:
                 self._membership.close()
             node.close(wall_clock_ms())
+            if self._controller is not None:
+                self._controller.storage.take_back()
 
     def _handle_signals(self) -> None:
         if self._signals:

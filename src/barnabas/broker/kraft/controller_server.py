@@ -171,6 +171,8 @@ class ControllerServer:
                 channel.close()
             await self._server.close()
             self.node.snapshots.close()
+            # What the disk is at may still change what the next process reads, as whom this node votes for.
+            self._threads.drain()
         self.storage.close()
 
 

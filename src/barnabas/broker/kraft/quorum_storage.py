@@ -76,6 +76,14 @@ class QuorumStorage:
         if self.path in directories:
             self._directory.release()
 
+    def take_back(self) -> None:
+        """Lock it again where the broker had it, which has ended; the controller still writes.
+
+        Raises `KafkaStorageError`.
+        """
+        if not self._directory.is_locked:
+            self._directory.lock()
+
     def close(self) -> None:
         """Let another process have it."""
         if self._directory.is_locked:
