@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from barnabas.broker.log.cold_range import ColdRange
     from barnabas.broker.log.fetch_data_info import FetchDataInfo
     from barnabas.broker.replica_manager import ReplicaManager
-    from barnabas.broker.share.share_partition import SharePartition
+    from barnabas.broker.share.share_partition import ShareLimits, SharePartition
     from barnabas.broker.share.share_partition_manager import LedSharePartition, SharePartitionManager
     from barnabas.protocol.message import Message
 
@@ -47,9 +47,21 @@ class SharedRecords(NamedTuple):
 
 class _Read(NamedTuple):
     led: LedSharePartition
-    state: SharePartition
     offset: int
     found: FetchDataInfo
+
+
+class _Found:
+    """How far an attempt has come: what was read and not acquired yet, and how many records are still wanted."""
+
+    __slots__ = ("acquired", "left", "reads", "size")
+
+    def __init__(self, wanted: int) -> None:
+        self.left = wanted
+        self.reads: list[_Read] = []
+        #: Bytes of all that was read.
+        self.size = 0
+        self.acquired: list[SharedRecords] = []
 
 
 class DelayedShareFetch(DelayedOperation):
@@ -90,51 +102,62 @@ class DelayedShareFetch(DelayedOperation):
         return message
 
     def attempt(self, now: float, *, is_last: bool) -> Message | None:
-        """Acquire what there is, if it is enough or this is the last attempt; None where it goes on waiting."""
-        reads: list[_Read] = []
-        cold: list[ColdRange] = []
-        ready = [led for led in self._led if self._can_acquire(led)]
+        """Acquire what there is, if it is enough or this is the last attempt; None where it goes on waiting.
+
+        Nothing more is read once the records are enough.
+        """
+        limits = self._manager.settings.limits(self._led[0].key.group_id)
+        ready = [led for led in self._led if self._can_acquire(led, limits)]
         failed = [SharedRecords(led, problem=led.problem) for led in self._led if led.problem is not None]
         share = min(self._limits.max_bytes // max(len(ready), 1), _MOST_BYTES)
+        found = _Found(self._limits.acquirer.max_records)
         for led in ready:
-            state = led.state
-            assert state is not None, "it was asked"
             try:
-                self._follow_log(led, state)
-                offset = state.next_fetch_offset()
-                most = self._bytes_of(led, share)
-                if not is_last and self._cold_reads < READS:
-                    cold += cold_ranges(led.replica.log, offset, most)
-                if not cold:
-                    found = led.replica.log.read(offset, most, isolation=self._limits.isolation)
-                    reads.append(_Read(led, state, offset, found))
+                offset, most = self._range_of(led, share, found.left)
+                cold = self._cold_ranges(led, offset, most, is_last=is_last)
+                if cold and found.acquired:
+                    break
+                if cold:
+                    self._cold_reads += 1
+                    self._replicas.bring_in(cold, lambda: self._replicas.wake(ready[0]))
+                    return None
+                read = led.replica.log.read(offset, most, isolation=self._limits.isolation)
             except errors.KafkaError as problem:
                 failed.append(SharedRecords(led, problem=problem))
-        if cold:
-            self._cold_reads += 1
-            self._replicas.bring_in(cold, lambda: self._replicas.wake(ready[0]))
+                continue
+            found.reads.append(_Read(led, offset, read))
+            found.size += len(read.records)
+            if is_last or failed or (found.size and found.size >= self._limits.min_bytes):
+                self._acquire(found, limits, now)
+                if found.left <= 0:
+                    break
+        if failed:
+            self._acquire(found, limits, now)
+        if not is_last and not failed and not found.acquired:
             return None
-        size = sum(len(read.found.records) for read in reads)
-        if not is_last and not failed and (not size or size < self._limits.min_bytes):
-            return None
-        acquired = self._acquire(reads, now)
-        if not is_last and not failed and not acquired:
-            return None
-        return self._finish(failed + acquired, now)
+        return self._finish(failed + found.acquired, now)
 
-    def _bytes_of(self, led: LedSharePartition, share: int) -> int:
-        """Return how much to read: what the wanted records take, by the size of those before."""
+    def _range_of(self, led: LedSharePartition, share: int, records: int) -> tuple[int, int]:
+        """Return from where to read, and how much: what so many records take, by the size of those before."""
+        assert led.state is not None, "it was asked"
+        self._follow_log(led, led.state)
+        offset = led.state.next_fetch_offset()
         if not led.record_size:
-            return share
-        wanted = int(led.record_size * self._limits.acquirer.max_records * _MARGIN)
-        return min(share, max(wanted, self._limits.min_bytes, _LEAST_BYTES))
+            return offset, share
+        wanted = int(led.record_size * records * _MARGIN)
+        return offset, min(share, max(wanted, self._limits.min_bytes, _LEAST_BYTES))
 
-    def _can_acquire(self, led: LedSharePartition) -> bool:
+    def _cold_ranges(self, led: LedSharePartition, offset: int, most: int, *, is_last: bool) -> list[ColdRange]:
+        if is_last or self._cold_reads >= READS:
+            return []
+        return cold_ranges(led.replica.log, offset, most)
+
+    def _can_acquire(self, led: LedSharePartition, limits: ShareLimits) -> bool:
         if not led.is_led and led.problem is None:
             led.problem = errors.NotLeaderOrFollowerError("Another broker leads the partition, or will.")
         if led.problem is not None or led.state is None:
             return False
-        return led.state.can_acquire(self._manager.settings.limits(led.key.group_id))
+        return led.state.can_acquire(limits)
 
     def _follow_log(self, led: LedSharePartition, state: SharePartition) -> None:
         """Forget the records that the log has no more."""
@@ -144,27 +167,27 @@ class DelayedShareFetch(DelayedOperation):
         if state.records.end > log.log_end_offset:
             state.log_ends_at(log.log_end_offset)
 
-    def _acquire(self, reads: Sequence[_Read], now: float) -> list[SharedRecords]:
-        acquirer, found = self._limits.acquirer, []
-        left = acquirer.max_records
-        for read in reads:
-            records = read.found.records
-            if not len(records) or left <= 0:
+    def _acquire(self, found: _Found, limits: ShareLimits, now: float) -> None:
+        """Acquire from what was read since the last time."""
+        reads, found.reads = found.reads, []
+        for led, offset, read in reads:
+            records = read.records
+            if not len(records) or found.left <= 0:
                 continue
             assert isinstance(records, bytes), "a region comes only to who wants to send it"
+            assert led.state is not None, "it was asked"
             headers = scan_batches(records)
-            aborted = _aborted(headers, read.found)
+            aborted = _aborted(headers, read)
             fetched = [FetchedBatch(one.base_offset, one.last_offset, one.position in aborted) for one in headers]
-            limits = self._manager.settings.limits(read.led.key.group_id)
-            acquired = read.state.acquire(acquirer._replace(max_records=left), read.offset, fetched, limits, now)
-            self._manager.acquired(read.led)
+            acquirer = self._limits.acquirer._replace(max_records=found.left)
+            acquired = led.state.acquire(acquirer, offset, fetched, limits, now)
+            self._manager.acquired(led)
             if acquired:
                 count = sum(one.last - one.first + 1 for one in acquired)
-                left -= count
+                found.left -= count
                 taken = _slice(records, headers, acquired)
-                read.led.record_size = len(taken) / count
-                found.append(SharedRecords(read.led, taken, acquired))
-        return found
+                led.record_size = len(taken) / count
+                found.acquired.append(SharedRecords(led, taken, acquired))
 
 
 def _aborted(headers: Sequence[BatchHeader], found: FetchDataInfo) -> set[int]:

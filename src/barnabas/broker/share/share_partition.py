@@ -152,7 +152,7 @@ class SharePartition:
         """
         acquisition = _Acquisition(self, acquirer, limits, now)
         position = max(fetch_offset, self.records.start)
-        for batch in fetched:
+        for batch in acquisition.pieces(fetched, max(position, self.records.end)):
             if batch.last < position:
                 continue
             if acquisition.is_full or not self._archive_missing(position, batch.first - 1, limits):
@@ -388,8 +388,27 @@ class _Acquisition:
         """Whether the member gets no more."""
         return self._ends or self._count >= self._acquirer.max_records
 
+    def pieces(self, fetched: Sequence[FetchedBatch], fresh_from: int) -> Iterator[FetchedBatch]:
+        """Give batches to take one after the other: from the fresh offset on as many together as make a piece."""
+        most, limit = self._acquirer.batch_size, self._partition.records.start + self._limits.max_in_flight
+        piece: FetchedBatch | None = None
+        for batch in fetched:
+            if piece is None:
+                piece = batch
+                continue
+            length = piece.last - piece.first + 1
+            is_full = length >= most or self._count + length >= self._acquirer.max_records or batch.first >= limit
+            is_alike = batch.first == piece.last + 1 and not piece.is_aborted and not batch.is_aborted
+            if is_full or not is_alike or piece.first < fresh_from:
+                yield piece
+                piece = batch
+            else:
+                piece = FetchedBatch(piece.first, batch.last)
+        if piece is not None:
+            yield piece
+
     def take(self, first: int, last: int) -> None:
-        """Take what can be had of a record batch."""
+        """Take what can be had of record batches that follow each other."""
         records = self._partition.records
         begins = True
         if first < records.end:

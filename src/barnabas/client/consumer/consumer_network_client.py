@@ -199,6 +199,14 @@ class ConsumerNetworkClient:
             self._try_send(now)
         self.client.poll(0.0, now)
 
+    def complete_answered(self, now: float) -> None:
+        """Complete the futures of what was answered, without sending or reading anything."""
+        self.now = now
+        if self._is_torn:
+            self.recover()
+        with self._tearing:
+            self.fire_pending_completed_requests()
+
     def note_torn(self) -> None:
         """Begin anew with the next `poll`."""
         self._is_torn = True

@@ -13,9 +13,14 @@ drops what is here and ends the sessions with their connections, by which the br
 lock may be over are not handed out. What a loop over the consumer has not come to counts as not delivered.
 
 Rule 4. **One request to each broker is in flight.** Acknowledgements go with the next fetch, or by themselves where
-records wait here already, where a lock is to be renewed, and where a commit was asked for. While the application has
-many records, and needs little time for them, the next fetch is sent ahead; it does not wait at the broker, so that it
-holds up nothing that is to be said.
+none is to be sent now, where a lock is to be renewed, and where a commit was asked for. For an application that comes
+back soon with many records, one fetch brings those of several polls, ahead of it (`FetchAhead`); it does not wait at
+the broker, so that it holds up nothing that is to be said.
+
+Rule 5. **What waits here is locked, and others may want it** (`ShareFetchBuffer`): it is no more than the application
+takes in half a second, at its pace. It is given back when its partition is revoked, at the end of a subscription, and
+when the application became so slow that half the time of the lock is over; it is dropped when the lock, the connection
+or the leadership behind it has ended.
 
 The way of a call: `ShareConsumer` → `SharePolling` → `ShareConsumeRequestManager` (a `ShareSessionHandler` for each
 broker) → `ShareCompletedFetch` → `ShareInFlightBatch`, which hands records out and takes what is said of them. Offsets

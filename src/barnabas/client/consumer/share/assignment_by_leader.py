@@ -45,6 +45,14 @@ class AssignmentByLeader:
         self._known = (present if is_whole else None, found)
         return found
 
+    def has(self, partition: TopicIdPartition) -> bool:
+        """Whether the partition is assigned."""
+        return self._subscriptions.is_assigned(partition.topic_partition)
+
+    def has_moved(self, partition: TopicIdPartition, node_id: int) -> bool:
+        """Whether another node is known to lead the partition."""
+        return self.metadata.leader_and_epoch(partition.topic_partition).leader_id not in (-1, node_id)
+
     def may_ask(self, node_id: int) -> bool:
         """Whether this node is to be asked for records now."""
         if not self._one_at_a_time:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client.consumer.fetching.completed_fetch import new_decoder
 from barnabas.client.consumer.share.acknowledgements import REJECT, RELEASE, Range, ranges_of, without
@@ -21,25 +21,33 @@ if TYPE_CHECKING:
 _ALL = 2**63 - 1
 
 
-class ShareCompletedFetch:
-    """What a broker sent for one partition: bytes of batches, and which of their offsets it acquired for this consumer.
+class AcquisitionLock(NamedTuple):
+    """By whom and until when records are kept for this consumer, in monotonic seconds.
 
-    `expires_at` is when the locks may be over, so that the records may belong to others.
+    From `ends_at` on they may belong to others; from `stale_at` on they are not handed out, but given back.
     """
 
-    __slots__ = ("_acquired", "_config", "_data", "_decoder", "expires_at", "node_id", "partition", "size_in_bytes")
+    node_id: int
+    #: The number of the session.
+    session: int
+    ends_at: float
+    stale_at: float
+
+
+class ShareCompletedFetch:
+    """What a broker sent for one partition: bytes of batches, and which offsets it acquired for this consumer."""
+
+    __slots__ = ("_acquired", "_config", "_data", "_decoder", "lock", "partition", "size_in_bytes")
 
     def __init__(
         self,
         partition: TopicIdPartition,
-        node_id: int,
+        lock: AcquisitionLock,
         response: PartitionData,
         config: FetchConfig,
-        expires_at: float,
     ) -> None:
         self.partition = partition
-        self.node_id = node_id
-        self.expires_at = expires_at
+        self.lock = lock
         self._config = config
         self._data = response.records if response.records is not None else b""
         self.size_in_bytes = len(self._data)
@@ -62,11 +70,6 @@ class ShareCompletedFetch:
     def count(self) -> int:
         """How many offsets are left."""
         return sum(last - first + 1 for first, last, _ in self._acquired)
-
-    def drain(self) -> None:
-        """Forget the rest."""
-        self._acquired.clear()
-        self._data = b""
 
     def take(self, batch: ShareInFlightBatch, wanted: int, *, is_strict: bool) -> int:
         """Move records into the batch, until it has `wanted` more; how many they are.

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from barnabas.client.consumer.share.acknowledge_request import AcknowledgeRequest, CommitResult
 from barnabas.client.consumer.share.acknowledgements import RELEASE, Acknowledgements, Run
 from barnabas.client.consumer.share.outcomes import locks_are_gone
-from barnabas.client.consumer.share.share_completed_fetch import ShareCompletedFetch
+from barnabas.client.consumer.share.share_completed_fetch import AcquisitionLock, ShareCompletedFetch
+from barnabas.client.consumer.share.share_fetch_buffer import ShareFetchBuffer
 from barnabas.client.consumer.share.share_requests import ShareMember, share_acknowledge, share_fetch
 from barnabas.client.consumer.share.share_session_handler import ShareSessionHandler
 from barnabas.errors import (
@@ -56,7 +57,7 @@ _NOT_ANSWERED: Final = "The broker's answer says nothing of these records"
 class _Node:
     """What is to be said to one broker, and what is on its way there: one request at a time."""
 
-    __slots__ = ("commits", "in_flight", "piggyback", "retry_at", "session")
+    __slots__ = ("commits", "connection", "in_flight", "piggyback", "retry_at", "session")
 
     def __init__(self, node_id: int) -> None:
         self.session = ShareSessionHandler(node_id)
@@ -66,6 +67,8 @@ class _Node:
         #: None, or the request that is not answered: `_FETCH`, or the first of `commits`.
         self.in_flight: str | AcknowledgeRequest | None = None
         self.retry_at = 0.0
+        #: What stands for the connection of the session, with which it ends.
+        self.connection: object = None
 
     @property
     def has_session(self) -> bool:
@@ -79,15 +82,18 @@ class _Sent(NamedTuple):
     node_id: int
     acknowledgements: dict[TopicIdPartition, Acknowledgements]
     sent_at: float
+    #: Of the session.
+    number: int
     beginning: int
+    is_ahead: bool
 
 
 class ShareConsumeRequestManager:
     """Keeps a share session with each broker that leads an assigned partition: fetches, acknowledgements, the end.
 
     Belongs to the application's thread, and sends only in its calls. To each broker one request is in flight.
-    Acknowledgements go with the next fetch (`piggyback`), or by themselves (`commit_async`, `commit_sync`, and
-    `piggyback` where no fetch is to be sent); what brokers said of them waits in `answered`.
+    Acknowledgements go with the next fetch or, where none is to be sent, together by themselves (`piggyback`); those of
+    commits go alone. What brokers said of them waits in `answered`.
     """
 
     def __init__(
@@ -99,6 +105,7 @@ class ShareConsumeRequestManager:
         outcomes: Outcomes,
         *,
         retry_backoff: float,
+        api_timeout: float,
     ) -> None:
         self._client = client
         self._assignment = assignment
@@ -109,21 +116,23 @@ class ShareConsumeRequestManager:
         #: What was counted, and what brokers said of acknowledgements.
         self.metrics = outcomes.metrics
         self.answered = outcomes.answered
-        self._retry_backoff = retry_backoff
+        self._retry_backoff, self._api_timeout = retry_backoff, api_timeout
         self._nodes: dict[int, _Node] = {}
         # Counts the times that everything on its way was dropped: answers of before are ignored.
         self._beginning = 0
-        self.completed_fetches: deque[ShareCompletedFetch] = deque()
+        self.buffer = ShareFetchBuffer(assignment, self._is_held)
         #: What brokers said that trying again does not cure; for the next call to raise.
         self.errors: deque[KafkaError] = deque()
         self.acquisition_lock_timeout_ms: int | None = None
+        #: Whether the last fetch ahead of the application brought nothing: the next one waits at the broker.
+        self.has_read_all = False
         client.on_torn.append(self.begin_anew)
 
     def begin_anew(self) -> None:
         """Drop all records and sessions; what was to be said of records is answered with an error."""
         self._beginning += 1
         nodes, self._nodes = self._nodes, {}
-        self.completed_fetches.clear()
+        self.buffer.take_all()
         self._assignment.begin_anew()
         for node in nodes.values():
             for request in node.commits:
@@ -175,13 +184,32 @@ class ShareConsumeRequestManager:
         """Whether nothing waits to be said or answered."""
         return not any(node.commits or node.piggyback for node in self._nodes.values())
 
-    def release_buffered(self, deadline: float) -> None:
-        """Give back what was fetched and not handed out."""
-        fetches = list(self.completed_fetches)
-        self.completed_fetches.clear()
+    @property
+    def awaits_answers(self) -> bool:
+        """Whether a broker has yet to answer."""
+        return any(node.in_flight is not None for node in self._nodes.values())
+
+    def give_back(self, now: float, *, everything: bool = False) -> None:
+        """Part with what waits here and is not to be handed out, or `everything`."""
+        fetches = self.buffer.part(now) if self.buffer.fetches else []
+        if everything:
+            fetches += self.buffer.take_all()
         for fetch in fetches:
             runs = [Run(first, last, RELEASE) for first, last in fetch.acquired]
-            self.commit_async({fetch.partition: (fetch.node_id, Acknowledgements(runs))}, deadline)
+            self.piggyback({fetch.partition: (fetch.lock.node_id, Acknowledgements(runs))})
+
+    def _is_held(self, lock: AcquisitionLock) -> bool:
+        node = self._nodes.get(lock.node_id)
+        if node is None:
+            return False
+        self._note_end_of_connection(lock.node_id, node)
+        return node.session.number == lock.session
+
+    def _note_end_of_connection(self, node_id: int, state: _Node) -> None:
+        """End the session whose connection has ended: the broker has released the records."""
+        if not state.session.is_new and self._client.client.api_versions(node_id) is not state.connection:
+            log.info("The connection to node %s has ended, and the share session with it", node_id)
+            state.session.handle_error()
 
     def _by_node(
         self, acknowledgements: NodeAcknowledgements, result: CommitResult | None
@@ -190,34 +218,38 @@ class ShareConsumeRequestManager:
         found: dict[int, dict[TopicIdPartition, Acknowledgements]] = {}
         for partition, (node_id, said) in acknowledgements.items():
             node = self._nodes.get(node_id)
-            if node is None or not node.has_session or self._has_moved(partition, node_id):
+            if node is None or not node.has_session or self._assignment.has_moved(partition, node_id):
                 self._outcomes.answer(partition, said, locks_are_gone(), result)
             else:
                 found.setdefault(node_id, {})[partition] = said
         return found
 
-    def _has_moved(self, partition: TopicIdPartition, node_id: int) -> bool:
-        return self._metadata.leader_and_epoch(partition.topic_partition).leader_id not in (-1, node_id)
-
     # --- sending
 
-    def tick(self, now: float, *, wants_records: bool, waits: bool = True) -> None:
-        """Send what can be sent: to each node what is to be said, or a fetch where `wants_records`.
+    def tick(self, now: float, *, polls: int, is_ahead: bool = False) -> None:
+        """Send what can be sent: to each node what is to be said, or a fetch of records for so many `polls`.
 
-        Without `waits` the broker answers a fetch at once, also with nothing.
+        What `is_ahead` of the application is answered at once, also with nothing.
         """
         leaders = self._assignment.by_leader()
-        wanted = leaders if wants_records else {}
+        wanted = leaders if polls else {}
         cluster = self._metadata.fetch()
         for node_id in [*self._nodes, *(new for new in wanted if new not in self._nodes)]:
             node, state = cluster.node(node_id), self._node(node_id)
             self._expire(state, now)
+            self._note_end_of_connection(node_id, state)
             if now < state.retry_at or not self._can_send(state):
                 continue
             if node is None or self._client.is_unavailable(node, now):
                 self._give_up_on(state, node, now)
-            elif not self._send_commit(node, state, now) and wants_records and not state.commits:
-                self._send_fetch(node, state, leaders.get(node_id, ()), now, waits=waits)
+                continue
+            if not polls and state.piggyback and not state.commits:
+                said, state.piggyback = state.piggyback, {}
+                state.commits.append(AcknowledgeRequest(said, now + self._api_timeout))
+            if not self._send_commit(node, state, now) and polls and not state.commits:
+                # The broker holds a session with all that it leads; together they bring so much.
+                of_node = max(1, polls // max(1, len(leaders)))
+                self._send_fetch(node, state, leaders.get(node_id, ()), now, polls=of_node, is_ahead=is_ahead)
 
     def time_to_next(self, now: float) -> float:
         """Seconds until `tick` has something to do, answers apart."""
@@ -239,7 +271,14 @@ class ShareConsumeRequestManager:
         return state.in_flight == _FETCH and bool(state.commits) and state.commits[0].is_close
 
     def _send_fetch(
-        self, node: Node, state: _Node, wanted: Collection[TopicIdPartition], now: float, *, waits: bool
+        self,
+        node: Node,
+        state: _Node,
+        wanted: Collection[TopicIdPartition],
+        now: float,
+        *,
+        polls: int,
+        is_ahead: bool,
     ) -> None:
         said, state.piggyback = state.piggyback, {}
         if state.session.is_new and said:
@@ -248,13 +287,13 @@ class ShareConsumeRequestManager:
         wants_records = bool(wanted) and self._assignment.may_ask(node.id)
         if not wants_records and not said and not state.session.needs_change(wanted):
             return
-        change = state.session.build(wanted)
-        request = share_fetch(self._member, change, said, self._config, wants_records=wants_records)
-        if not waits:
+        change = state.session.build(wanted, said)
+        request = share_fetch(self._member, change, said, self._config, polls=polls if wants_records else 0)
+        if is_ahead:
             request.max_wait_ms = 0
         state.in_flight = _FETCH
         self.metrics.sent(sum(map(len, said.values())), now)
-        sent = _Sent(node.id, said, now, self._beginning)
+        sent = _Sent(node.id, said, now, state.session.number, self._beginning, is_ahead)
         self._client.send(node, request, now).add_listener(
             partial(self._on_fetched, sent), partial(self._on_fetch_failed, sent)
         )
@@ -302,10 +341,14 @@ class ShareConsumeRequestManager:
         state, message = self._done(sent.node_id, _FETCH), response.message
         self._assignment.answered(sent.node_id)
         self.metrics.on_fetched(response.latency, message, response.received_at)
+        if state.session.is_new:
+            # Each connection has an answer of its own.
+            state.connection = self._client.client.api_versions(sent.node_id)
         if not state.session.handle_response(message.error_code):
             self._on_refused(sent, state, for_code(message.error_code, message.error_message))
             return
         self._note_lock(message)
+        waiting = len(self.buffer.fetches)
         known = _by_key(sent.acknowledgements)
         leaders: dict[TopicPartition, tuple[int, int]] = {}
         for topic in message.responses:
@@ -321,6 +364,7 @@ class ShareConsumeRequestManager:
                     leaders[partition.topic_partition] = (
                         found.current_leader.leader_id, found.current_leader.leader_epoch,
                     )  # fmt: skip
+        self.has_read_all = sent.is_ahead and len(self.buffer.fetches) == waiting
         self._outcomes.answer_all(sent.acknowledgements, InvalidRecordStateError(_NOT_ANSWERED))
         self._note_leaders(leaders, message.node_endpoints)
 
@@ -335,8 +379,12 @@ class ShareConsumeRequestManager:
             self._on_partition_error(state, partition, for_code(found.error_code, found.error_message))
         elif found.acquired_records:
             # The broker has locked them no earlier than it was asked.
-            expires_at = sent.sent_at + (self.acquisition_lock_timeout_ms or _LONG_LOCK_MS) / 1000
-            self.completed_fetches.append(ShareCompletedFetch(partition, sent.node_id, found, self._config, expires_at))
+            seconds = (self.acquisition_lock_timeout_ms or _LONG_LOCK_MS) / 1000
+            ends_at = sent.sent_at + seconds
+            # What is ahead of an application that became slow would leave it too little time.
+            stale_at = ends_at - seconds / 2 if sent.is_ahead else ends_at
+            lock = AcquisitionLock(sent.node_id, sent.number, ends_at, stale_at)
+            self.buffer.fetches.append(ShareCompletedFetch(partition, lock, found, self._config))
 
     def _on_partition_error(self, state: _Node, partition: TopicIdPartition, error: KafkaError) -> None:
         log.info("A share fetch of %s failed: %s", partition, error)

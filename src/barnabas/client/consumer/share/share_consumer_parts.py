@@ -66,6 +66,7 @@ def share_consumer_parts(config: ShareConsumerConfig, environment: Environment) 
         FetchConfig.of(config, config.key_deserializer, config.value_deserializer),
         Outcomes(ShareFetchMetrics(metric_config(config)), environment.clock),
         retry_backoff=config.get_seconds("retry.backoff.ms"),
+        api_timeout=config.get_seconds("default.api.timeout.ms"),
     )
     coordinator = _coordinator(config, environment, subscriptions, metadata, member_id, client.client.wakeup)
     return ShareConsumerParts(config, environment, subscriptions, metadata, client, requests, coordinator)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from math import inf
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.client_utils import metric_config
@@ -13,6 +12,7 @@ from barnabas.client.consumer.consumer_polling import attempt
 from barnabas.client.consumer.consumer_records import EMPTY, ConsumerRecords
 from barnabas.client.consumer.membership.messages import GroupMembershipOperation
 from barnabas.client.consumer.record_iteration import RecordIteration
+from barnabas.client.consumer.share.fetch_ahead import FetchAhead
 from barnabas.client.consumer.share.share_fetch import NodeAcknowledgements, ShareFetch, Undelivered
 from barnabas.client.consumer.share.share_fetch_metrics import SHARE_FETCH_GROUP
 from barnabas.client.consumer.share.share_requests import RECORD_LIMIT
@@ -39,10 +39,9 @@ log = client_logger("barnabas.consumer")
 #: `callback(offsets, error or None)`, once for each partition and answer of a broker.
 AcknowledgementCommitCallback = Callable[[dict[TopicIdPartition, set[int]], KafkaError | None], object]
 
-# Seconds that the heartbeat thread has to leave the group, where the application does not wait for it.
+# Seconds that the heartbeat thread has to leave the group, where the application does not wait for it, and that brokers
+# have to take records back.
 _FAREWELL = 5.0
-#: The next records are fetched ahead of the application where it needs less time (seconds) for those that it has.
-_SOON = 0.5
 #: Of the metrics of a group, those that Kafka's share consumers have.
 _OF_GROUP = frozenset(
     [
@@ -88,9 +87,7 @@ class SharePolling:
         self._told: deque[tuple[TopicIdPartition, Acknowledgements]] = deque()
         self._current = ShareFetch()
         self._arrow: Any = None
-        # When the last records were handed out, and whether this poll came soon after that.
-        self._handed_out_at = -inf
-        self._came_soon = False
+        self._ahead = FetchAhead(self._max_poll_records, is_strict=self._is_strict)
         # An exception from outside ended a call in its middle.
         self._is_torn = False
 
@@ -109,9 +106,14 @@ class SharePolling:
     def unsubscribe(self) -> Steps[None]:
         """Read nothing any more: give back what was not handed out, and leave the group."""
         now = self._clock()
-        self._requests.release_buffered(now + self._api_timeout)
-        self._send(now)
+
+        def is_done() -> bool:
+            self._requests.give_back(self._clock(), everything=True)
+            return self._requests.is_quiet and not self._requests.awaits_answers
+
         try:
+            # What is on its way here comes with locks as well.
+            yield from self._wait(is_done, now + _FAREWELL)
             if self._subscriptions.has_auto_assigned_partitions:
                 yield from self._coordinator.leave("the consumer unsubscribed from all topics")
         finally:
@@ -140,7 +142,7 @@ class SharePolling:
         yield from self._tell_callback()
         now = self._clock()
         self._metrics.poll_began(now)
-        self._came_soon = now - self._handed_out_at <= _SOON
+        self._ahead.came(now)
         try:
             yield from self._coordinator.poll(now)
             self._raise_errors()
@@ -148,13 +150,21 @@ class SharePolling:
             self._acknowledge_last(_ranges(rest), now)
             if rest:
                 return self._hand_out_rest(rest, now)
+            if self._requests.buffer.fetches and not self._ahead.is_hurried:
+                # Connections may have ended since, and the locks with them.
+                self._client.transmit_sends(now)
+            self._client.complete_answered(now)
+            self._raise_errors()
+            self._take_answers()
             if not (yield from self._poll_until(now + timeout, now, collect)):
+                self._ahead.found_nothing()
                 return None
-            self._fetch_ahead()
+            self._send_ahead()
             return result()
         finally:
-            self._handed_out_at = self._clock()
-            self._metrics.on_poll_end(self._handed_out_at)
+            now = self._clock()
+            self._ahead.went(now)
+            self._metrics.on_poll_end(now)
 
     def _poll_until(self, deadline: float, now: float, collect: Callable[[float], bool]) -> Steps[bool]:
         while True:
@@ -162,10 +172,8 @@ class SharePolling:
             if self.is_abandoned:
                 return False
             if collect(now):
-                if not self._wants_more:
-                    self._send(now)
                 return True
-            self._requests.tick(now, wants_records=not self._current.has_renewals)
+            self._requests.tick(now, polls=0 if self._current.has_renewals else 1)
             wait = min(deadline - now, self._coordinator.time_to_next_poll(now), self._requests.time_to_next(now))
             now = self._client.poll(max(0.0, wait), now, should_block=self._has_nothing_to_collect)
             self._parts.metadata.raise_any_error()
@@ -200,40 +208,23 @@ class SharePolling:
                 "each has to be before the next poll(): call acknowledge(record), or release it"
             )
         said = self._current.take_acknowledged(undelivered, is_implicit=self.is_implicit)
-        waits_for_fetch = not self._requests.completed_fetches or self._will_fetch_ahead
-        if undelivered or not waits_for_fetch or any(one.has_renewals for _, one in said.values()):
+        if any(one.has_renewals for _, one in said.values()):
             self._requests.commit_async(said, now + self._api_timeout)
         else:
             self._requests.piggyback(said)
 
-    # --- fetching ahead
-
-    @property
-    def _will_fetch_ahead(self) -> bool:
-        """Whether this poll will hand out all that waits here, and send the next fetch with what is to be said."""
-        waiting = sum(fetch.count for fetch in self._requests.completed_fetches)
-        return self._came_soon and not self._is_strict and self._is_plenty(waiting)
-
-    @property
-    def _wants_more(self) -> bool:
-        """Whether the next records are to be fetched while the application has these."""
-        if not self._came_soon or self._is_strict or self._requests.completed_fetches:
-            return False
-        return not self._current.has_renewals and self._is_plenty(len(self._current))
-
-    def _is_plenty(self, count: int) -> bool:
-        """Whether so many records let expect that there are more; with fewer, a fetch ahead would bring nothing."""
-        return self._max_poll_records // 2 <= count <= 2 * self._max_poll_records
-
-    def _fetch_ahead(self) -> None:
-        """Fetch the next records where the application comes back soon: what waits here is locked meanwhile."""
-        if self._wants_more:
-            now = self._clock()
-            self._requests.tick(now, wants_records=True, waits=False)
+    def _send_ahead(self) -> None:
+        """Send what is to be said, with a fetch for an application that comes back soon; wait for nothing."""
+        now, is_held_up = self._clock(), self._current.has_renewals or self._requests.has_read_all
+        waiting = self._requests.buffer.count
+        polls = 0 if is_held_up else self._ahead.polls(len(self._current), waiting)
+        if polls or not waiting or not self._ahead.is_hurried:
+            self._requests.tick(now, polls=polls, is_ahead=True)
+        if self._client.has_pending_requests:
             self._client.transmit_sends(now)
 
     def _has_nothing_to_collect(self) -> bool:
-        return not self._requests.completed_fetches
+        return not self._requests.buffer.fetches
 
     def _raise_errors(self) -> None:
         if self._requests.errors:
@@ -241,7 +232,7 @@ class SharePolling:
 
     def _send(self, now: float) -> None:
         """Send what waits to be said, without waiting for an answer."""
-        self._requests.tick(now, wants_records=False)
+        self._requests.tick(now, polls=0)
         self._client.transmit_sends(now)
 
     # --- collecting
@@ -257,14 +248,12 @@ class SharePolling:
         )
 
     def _collect_fetches(self, now: float, take: Callable[[ShareCompletedFetch, ShareInFlightBatch, int], int]) -> bool:
-        fetches, left = self._requests.completed_fetches, self._max_poll_records
+        self._requests.give_back(now)
+        fetches, left = self._requests.buffer.fetches, self._max_poll_records
         while fetches and left > 0:
             fetch = fetches[0]
-            if now >= fetch.expires_at:
-                log.warning("Records of %s came too late: their acquisition locks are over", fetch.partition)
-                fetch.drain()
             try:
-                found = take(fetch, self._current.batch(fetch.node_id, fetch.partition), left)
+                found = take(fetch, self._current.batch(fetch.lock.node_id, fetch.partition), left)
             except KafkaError:
                 if left < self._max_poll_records:
                     break
@@ -348,7 +337,7 @@ class SharePolling:
         now = self._clock()
         while not is_done():
             self._client.maybe_trigger_wakeup()
-            self._requests.tick(now, wants_records=False)
+            self._requests.tick(now, polls=0)
             if is_done():
                 return
             wait = min(deadline - now, self._retry_backoff, self._requests.time_to_next(now))

@@ -42,9 +42,9 @@ def share_fetch(
     acknowledgements: Mapping[TopicIdPartition, Acknowledgements],
     config: FetchConfig,
     *,
-    wants_records: bool,
+    polls: int,
 ) -> fetch.ShareFetchRequest:
-    """Return a fetch; without `wants_records` it only changes the session and brings acknowledgements."""
+    """Return a fetch for so many polls; for none it only changes the session and brings acknowledgements."""
     topics: dict[bytes, fetch.FetchTopic] = {}
     for partition in dict.fromkeys((*change.added, *acknowledgements)):
         topic = topics.setdefault(partition.topic_id, fetch.FetchTopic(topic_id=partition.topic_id))
@@ -53,16 +53,15 @@ def share_fetch(
         topic.partitions.append(
             fetch.FetchPartition(partition_index=partition.partition, acknowledgement_batches=batches)
         )
-    most = config.max_poll_records if wants_records else 0
     return fetch.ShareFetchRequest(
         group_id=member.group_id,
         member_id=member.member_id,
         share_session_epoch=change.epoch,
-        max_wait_ms=config.max_wait_ms if wants_records else 0,
-        min_bytes=config.min_bytes if wants_records else 0,
-        max_bytes=config.max_bytes if wants_records else 0,
-        max_records=most,
-        batch_size=most,
+        max_wait_ms=config.max_wait_ms if polls else 0,
+        min_bytes=config.min_bytes if polls else 0,
+        max_bytes=config.max_bytes if polls else 0,
+        max_records=config.max_poll_records * polls,
+        batch_size=config.max_poll_records if polls else 0,
         share_acquire_mode=member.acquire_mode,
         topics=list(topics.values()),
         forgotten_topics_data=_forgotten(change.dropped),

@@ -99,6 +99,96 @@ def test_what_was_fetched_ahead_is_released_by_close(cluster: ScriptedQueue) -> 
     assert cluster.states() == {ACCEPTED: 2, AVAILABLE: 4}
 
 
+@pytest.fixture
+def long_queue() -> ScriptedQueue:
+    """A hundred records in as many batches."""
+    made = ScriptedQueue()
+    for number in range(100):
+        made.append("t", 0, b"%d" % number)
+    return made
+
+
+def read_ahead(cluster: ScriptedQueue, polls: int, **settings: Any) -> tuple[ShareConsumer, list[bytes]]:
+    """A consumer that has polled at once so often, two records each time, and the values."""
+    consumer, found = consumer_of(cluster, max_poll_records=2, **settings), []
+    for _ in range(polls):
+        values = poll(consumer)
+        assert len(values) == 2
+        found += values
+    return consumer, found
+
+
+def test_one_fetch_brings_the_records_of_several_polls(long_queue: ScriptedQueue) -> None:
+    consumer, found = read_ahead(long_queue, 50)
+
+    assert found == [b"%d" % number for number in range(100)]
+    assert poll(consumer, 1) == []
+    assert long_queue.states() == {ACCEPTED: 100}
+    assert [request.max_records for request in fetches(long_queue)][:6] == [2, 2, 2, 4, 8, 16]
+    assert {request.batch_size for request in fetches(long_queue)} == {2}, "it is acknowledged poll by poll"
+    requests = len(fetches(long_queue)) + len(long_queue.asked(ApiKey.SHARE_ACKNOWLEDGE))
+    assert requests < 20, "fifty polls, with their acknowledgements"
+
+
+def test_acknowledgements_go_by_themselves_where_the_next_fetch_is_far(long_queue: ScriptedQueue) -> None:
+    consumer, _ = read_ahead(long_queue, 6)
+    long_queue.now += 0.01
+    said = len(long_queue.asked(ApiKey.SHARE_ACKNOWLEDGE))
+    accepted = long_queue.states()[ACCEPTED]
+    assert len(poll(consumer)) == 2
+    assert long_queue.states()[ACCEPTED] > accepted
+    assert len(long_queue.asked(ApiKey.SHARE_ACKNOWLEDGE)) == said + 1
+
+
+def test_what_waits_for_several_polls_is_released_by_close_and_by_unsubscribe(long_queue: ScriptedQueue) -> None:
+    consumer, found = read_ahead(long_queue, 6)
+    assert long_queue.states()[ACQUIRED] > 12
+    consumer.unsubscribe()
+    states = long_queue.states()
+    assert states[ACQUIRED] == 2, "those that the application has"
+    consumer.close()
+    assert states[ACCEPTED] == len(found) - 2
+    assert long_queue.states() == {ACCEPTED: 10, AVAILABLE: 90}
+
+
+def test_what_waits_of_a_revoked_partition_is_released(long_queue: ScriptedQueue) -> None:
+    consumer, found = read_ahead(long_queue, 6)
+    long_queue.wanted = set()
+    long_queue.sleep(6)
+
+    assert poll(consumer, 1) == []
+
+    assert long_queue.states() == {ACCEPTED: len(found), AVAILABLE: 100 - len(found)}
+    assert long_queue.session is not None
+    assert long_queue.session.partitions == set(), "acknowledgements bring no partition back into the session"
+
+
+def test_what_was_fetched_for_an_application_that_became_slow_is_given_back(long_queue: ScriptedQueue) -> None:
+    consumer, found = read_ahead(long_queue, 6)
+    long_queue.sleep(16)
+
+    records = list(consumer.poll(5))
+
+    assert [record.value for record in records] == [b"12", b"13"]
+    assert [record.delivery_count for record in records] == [2, 2], "their locks are new"
+    assert long_queue.states() == {ACCEPTED: len(found), ACQUIRED: 2, AVAILABLE: 100 - len(found) - 2}
+
+
+def test_what_the_broker_released_is_not_handed_out(long_queue: ScriptedQueue) -> None:
+    consumer, found = read_ahead(long_queue, 6)
+    selector = long_queue.app_selector
+    assert selector is not None
+    selector.break_connection(0)
+    long_queue.connection_ended()
+    long_queue.now += 0.01
+
+    for _ in range(4):
+        records = list(consumer.poll(5))
+        assert [record.delivery_count for record in records] == [2, 2], "first the session begins anew"
+        assert {long_queue.state(0, record.offset) for record in records} == {ACQUIRED}
+        assert {record.value for record in records}.isdisjoint(found[:-6])
+
+
 def test_close_says_what_was_acknowledged_and_releases_the_rest(cluster: ScriptedQueue) -> None:
     consumer = consumer_of(cluster, **EXPLICIT)
     for record in consumer.poll(5):
