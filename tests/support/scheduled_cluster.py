@@ -30,6 +30,10 @@ MODULES = tuple(
         "consumer.coordinator.offset_commits",
         "consumer.coordinator.reconciling_coordinator",
         "consumer.single_thread_use",
+        "consumer.membership.share_group_heartbeat",
+        "consumer.share.share_polling",
+        "consumer.share.share_consume_request_manager",
+        "consumer.share.share_fetch_buffer",
     )
 )
 

@@ -6,6 +6,7 @@ that was not delivered: both are errors of the test.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -139,8 +140,17 @@ class ScriptedQueue(ScriptedCluster):
             assignment=assignment,
         )
 
+    def _handler(self, key: int, selector: VirtualSelector) -> Callable[[Any], Any]:
+        handle = super()._handler(key, selector)
+
+        def handle_in_order(request: Any) -> Any:
+            if selector is self.app_selector:
+                self._let_go()
+            return handle(request)
+
+        return handle_in_order
+
     def _share_fetch(self, request: Any) -> Any:
-        self._let_go()
         error = self._check_session(request) or self._error(ApiKey.SHARE_FETCH)
         if error:
             return fetched.ShareFetchResponse(error_code=error)
@@ -227,7 +237,6 @@ class ScriptedQueue(ScriptedCluster):
         return 0
 
     def _share_acknowledge(self, request: Any) -> Any:
-        self._let_go()
         error = self._check_session(request) or self._error(ApiKey.SHARE_ACKNOWLEDGE)
         if error:
             return acknowledged.ShareAcknowledgeResponse(error_code=error)
