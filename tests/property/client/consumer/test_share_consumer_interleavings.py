@@ -254,7 +254,8 @@ def check(run: Run) -> None:
             raise end
     for (name, offset), delivery in cluster.deliveries.items():
         if delivery.state in (ACCEPTED, ARCHIVED):
-            assert (name.partition, offset) in run.handed_out, f"{name} {offset} is {delivery.state}, and never was seen"
+            was_seen = (name.partition, offset) in run.handed_out
+            assert was_seen, f"{name} {offset} is {delivery.state}, and never was seen"
         assert delivery.state != ACQUIRED, f"{name} {offset} is kept after close"
     if run.closed_in_time:
         assert len(run.received()) == run.said_before, "the heartbeat thread goes on after close"

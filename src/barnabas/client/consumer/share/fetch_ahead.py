@@ -48,7 +48,8 @@ class FetchAhead:
     def polls(self, handed_out: int, waiting: int) -> int:
         """Return for how many polls to fetch now, with so many records handed out and so many waiting here.
 
-        0 where the application is slow, where a fetch waits here still, and where it got too few records to expect that there are more, or so many that each fetch brings enough.
+        0 where the application is slow, where a fetch waits here still, and where it got too few records to expect that
+        there are more, or so many that each fetch brings enough.
         """
         most = self._max_poll_records
         if handed_out < most // 2:
