@@ -76,6 +76,13 @@ class _Node:
         return self.in_flight == _FETCH or not self.session.is_new
 
 
+class Patience(NamedTuple):
+    """When what failed is tried again, and for how long, in seconds."""
+
+    retry_backoff: float
+    api_timeout: float
+
+
 class _Sent(NamedTuple):
     """A fetch in flight."""
 
@@ -103,9 +110,7 @@ class ShareConsumeRequestManager:
         member: ShareMember,
         config: FetchConfig,
         outcomes: Outcomes,
-        *,
-        retry_backoff: float,
-        api_timeout: float,
+        patience: Patience,
     ) -> None:
         self._client = client
         self._assignment = assignment
@@ -116,7 +121,7 @@ class ShareConsumeRequestManager:
         #: What was counted, and what brokers said of acknowledgements.
         self.metrics = outcomes.metrics
         self.answered = outcomes.answered
-        self._retry_backoff, self._api_timeout = retry_backoff, api_timeout
+        self._retry_backoff, self._api_timeout = patience
         self._nodes: dict[int, _Node] = {}
         # Counts the times that everything on its way was dropped: answers of before are ignored.
         self._beginning = 0

@@ -26,7 +26,7 @@ from barnabas.client.consumer.membership.core import MembershipCore
 from barnabas.client.consumer.membership.share_group_heartbeat import ShareHeartbeatState
 from barnabas.client.consumer.share.assignment_by_leader import AssignmentByLeader
 from barnabas.client.consumer.share.outcomes import Outcomes
-from barnabas.client.consumer.share.share_consume_request_manager import ShareConsumeRequestManager
+from barnabas.client.consumer.share.share_consume_request_manager import Patience, ShareConsumeRequestManager
 from barnabas.client.consumer.share.share_fetch_metrics import ShareFetchMetrics
 from barnabas.client.consumer.share.share_requests import RECORD_LIMIT, ShareMember
 from barnabas.client.consumer.subscription_state import SubscriptionState
@@ -65,8 +65,7 @@ def share_consumer_parts(config: ShareConsumerConfig, environment: Environment) 
         ShareMember(str(config.group_id), member_id, acquire_mode),
         FetchConfig.of(config, config.key_deserializer, config.value_deserializer),
         Outcomes(ShareFetchMetrics(metric_config(config)), environment.clock),
-        retry_backoff=config.get_seconds("retry.backoff.ms"),
-        api_timeout=config.get_seconds("default.api.timeout.ms"),
+        Patience(config.get_seconds("retry.backoff.ms"), config.get_seconds("default.api.timeout.ms")),
     )
     coordinator = _coordinator(config, environment, subscriptions, metadata, member_id, client.client.wakeup)
     return ShareConsumerParts(config, environment, subscriptions, metadata, client, requests, coordinator)

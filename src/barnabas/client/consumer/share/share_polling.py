@@ -224,7 +224,8 @@ class SharePolling:
             self._client.transmit_sends(now)
 
     def _has_nothing_to_collect(self) -> bool:
-        return not self._requests.buffer.fetches
+        # Before renewals are answered nothing else is handed out.
+        return self._current.has_renewals or not self._requests.buffer.fetches
 
     def _raise_errors(self) -> None:
         if self._requests.errors:

@@ -174,6 +174,29 @@ def test_what_was_fetched_for_an_application_that_became_slow_is_given_back(long
     assert long_queue.states() == {ACCEPTED: len(found), ACQUIRED: 2, AVAILABLE: 100 - len(found) - 2}
 
 
+def test_who_waits_for_a_renewal_with_records_here_waits_without_turning(long_queue: ScriptedQueue) -> None:
+    consumer = consumer_of(long_queue, max_poll_records=2, **EXPLICIT)
+    for _ in range(6):
+        records = list(consumer.poll(5))
+        for record in records:
+            consumer.acknowledge(record)
+    consumer.commit_sync()
+    for record in (renewed := list(consumer.poll(5))):
+        consumer.acknowledge(record, "renew")
+    long_queue.hold.add(ApiKey.SHARE_ACKNOWLEDGE)
+    selector = long_queue.app_selector
+    assert selector is not None
+    polled: list[float] = []
+    poll_of = selector.poll
+    selector.poll = lambda timeout, now: polled.append(timeout) or poll_of(timeout, now)  # type: ignore[method-assign,func-returns-value]
+
+    assert poll(consumer, 2) == [], "the renewal is not answered"
+
+    assert len(polled) < 20
+    long_queue.hold.clear()
+    assert len(renewed) == 2
+
+
 def test_what_the_broker_released_is_not_handed_out(long_queue: ScriptedQueue) -> None:
     consumer, found = read_ahead(long_queue, 6)
     selector = long_queue.app_selector
