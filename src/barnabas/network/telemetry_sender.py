@@ -63,9 +63,22 @@ class TelemetrySender:
         self._telemetry = telemetry
         self._defers = defers
         self._sticky_node: Node | None = None
+        self._is_in_flight = False
+        self._is_retired = False
+
+    def retire(self) -> None:
+        """Begin nothing any more: the connections are about to be closed."""
+        self._is_retired = True
+
+    @property
+    def holds_up_the_end(self) -> bool:
+        """Whether the client closes, and what it pushes last waits for an answer that comes by this connection."""
+        return self._is_in_flight and self._telemetry.is_urgent and not self._telemetry.is_done
 
     def maybe_update(self, now: float, client: InternalSender) -> float:
         """Send what is due; return the seconds to wait at most until the next call."""
+        if self._is_retired:
+            return math.inf
         wait = self._telemetry.time_to_next_request(now)
         if wait > 0 or self._telemetry.is_done:
             # At the moment of the end 0, for who waits for it.
@@ -79,6 +92,7 @@ class TelemetrySender:
             return self._wait_for_node(now, client)
         request = self._telemetry.create_request(now)
         if request is not None:
+            self._is_in_flight = True
             client.send_internal_request(node.id, request, now)
         # One that the node does not understand has failed already, and a caller may wait for that.
         return 0.0 if self._sticky_node is None else self._telemetry.time_to_next_request(now)
@@ -95,11 +109,15 @@ class TelemetrySender:
         self, now: float, message: GetTelemetrySubscriptionsResponse | PushTelemetryResponse, version: int
     ) -> None:
         """See `InternalRequests`."""
+        self._is_in_flight = False
         self._telemetry.handle_response(now, message)
 
     def handle_failed_request(self, now: float, error: KafkaError | None) -> None:
         """See `InternalRequests`."""
         node, self._sticky_node = self._sticky_node, None
+        was_in_flight, self._is_in_flight = self._is_in_flight, False
+        if not was_in_flight:
+            return  # what is in flight, if anything, is the other client's
         if isinstance(error, UnsupportedVersionError):
             error = UnsupportedVersionError(f"{node} takes no telemetry: {error}")
         self._telemetry.handle_failed_request(now, error)

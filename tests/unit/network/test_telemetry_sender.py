@@ -166,3 +166,31 @@ def test_a_client_that_closes_leaves_no_request_waiting_for_its_answer(world: An
     world.client.close()
 
     assert telemetry.told == [None]
+
+
+def test_a_client_that_begins_anew_does_not_fail_what_the_other_one_has_in_flight(
+    world: Any, telemetry: Telemetry
+) -> None:
+    telemetry.is_waiting = True
+    world.make_ready()
+
+    world.client.recover(world.now)
+
+    assert telemetry.told == []
+
+
+def test_of_a_client_that_closes_only_what_is_in_flight_holds_up_the_end(world: Any, telemetry: Telemetry) -> None:
+    sender = world.client.telemetry_sender
+    world.make_ready()
+    world.poll()
+    assert not sender.holds_up_the_end, "it does not close"
+
+    telemetry.is_urgent = True
+    assert sender.holds_up_the_end
+    world.selector.respond(1, GetTelemetrySubscriptionsResponse())
+    sender.retire()
+    world.poll()
+
+    assert not sender.holds_up_the_end
+    world.poll()
+    assert len(asked(world)) == 1, "nothing is begun that closing would cut off"

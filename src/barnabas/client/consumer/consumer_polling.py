@@ -17,7 +17,7 @@ from barnabas.client.consumer.membership.messages import GroupMembershipOperatio
 from barnabas.client.consumer.offsets import FetchPosition, OffsetAndMetadata
 from barnabas.client.consumer.record_iteration import RecordIteration
 from barnabas.client.steps import Steps
-from barnabas.client.telemetry.reports_telemetry import last_push
+from barnabas.client.telemetry.reports_telemetry import begin_last_push, last_push
 from barnabas.errors import (
     IllegalArgumentError,
     IllegalStateError,
@@ -399,6 +399,7 @@ class ConsumerPolling:
                 yield from attempt(errors, self._leave_group(operation))
                 if len(errors) > before:
                     coordinator.leave_at_once(operation)
+            begin_last_push(self.telemetry, self._clock())
             yield from coordinator.stop_heartbeat_thread(self._clock(), deadline)
             yield from attempt(errors, self._abandon_commits())
         yield from attempt(errors, self._close_sessions())

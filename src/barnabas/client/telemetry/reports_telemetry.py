@@ -91,6 +91,15 @@ def client_instance_id(
     return answered(sender, timeout, client.failure_to_connect)
 
 
+def begin_last_push(telemetry: ClientTelemetryReporter | None, now: float) -> None:
+    """Have no push begin but the last, before one of a client's connections ends that a push may be in flight on.
+
+    What such a push told is in none that follows: it may have come to the broker.
+    """
+    if telemetry is not None:
+        telemetry.sender.initiate_close(now)
+
+
 def last_push(
     telemetry: ClientTelemetryReporter | None, poll: Poll, clock: Callable[[], float], deadline: float
 ) -> Steps[None]:

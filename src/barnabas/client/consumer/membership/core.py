@@ -85,8 +85,7 @@ class MembershipCore:
         if self._stop is not None:
             self.is_done = now >= self._ends_at or self._is_idle()
         if self.is_done:
-            # What leaves the group and was given to the network just now still goes, without waiting for an answer.
-            self._client.transmit_sends(now)
+            self._transmit_last(now)
             return now
         now = self._client.poll(self._time_to_next_tick(now), now)
         self._is_recovering = self._is_recovering and not self._membership.is_idle
@@ -140,7 +139,15 @@ class MembershipCore:
             self._process(command, self._client.now)
 
     def _is_idle(self) -> bool:
-        return self._offsets.is_idle and self._membership.is_idle
+        telemetry = self.network_client.telemetry_sender
+        is_telling = telemetry is not None and telemetry.holds_up_the_end
+        return self._offsets.is_idle and self._membership.is_idle and not is_telling
+
+    def _transmit_last(self, now: float) -> None:
+        """Give what leaves the group to the network, without waiting for an answer."""
+        if self.network_client.telemetry_sender is not None:
+            self.network_client.telemetry_sender.retire()
+        self._client.transmit_sends(now)
 
     def _time_to_next_tick(self, now: float) -> float:
         nearest = min(self._membership.time_to_next_tick(now), self._offsets.time_to_next_tick(now))

@@ -17,7 +17,7 @@ from barnabas.client.consumer.share.share_fetch import NodeAcknowledgements, Sha
 from barnabas.client.consumer.share.share_fetch_metrics import SHARE_FETCH_GROUP
 from barnabas.client.consumer.share.share_requests import RECORD_LIMIT
 from barnabas.client.steps import Steps, call
-from barnabas.client.telemetry.reports_telemetry import last_push
+from barnabas.client.telemetry.reports_telemetry import begin_last_push, last_push
 from barnabas.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from barnabas.network.log_context import client_logger
 from barnabas.network.metric_group import MetricGroup, with_app_info
@@ -401,6 +401,7 @@ class SharePolling:
             yield from attempt(errors, self._leave_group())
             if len(errors) > before:
                 coordinator.leave_at_once(GroupMembershipOperation.DEFAULT)
+        begin_last_push(self.telemetry, self._clock())
         yield from coordinator.stop_heartbeat_thread(self._clock(), deadline)
         yield from attempt(errors, self._tell_callback())
         yield from attempt(errors, last_push(self.telemetry, self._client.poll, self._clock, deadline))
