@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from barnabas.streams.dsl import functions
 from barnabas.streams.dsl.graph.graph_node import ProcessorGraphNode, ProcessorParameters
-from barnabas.streams.dsl.options import Branched
+from barnabas.streams.dsl.options import Branched, combined
 from barnabas.streams.engine.processors import KStreamBranch, PassThrough
 
 if TYPE_CHECKING:
@@ -35,15 +35,17 @@ class BranchedKStream(Generic[K, V]):
         self, predicate: Callable[[K, V], object], branched: Branched[K, V] | None = None, *, name: str | None = None
     ) -> BranchedKStream[K, V]:
         """Add a branch for the records for which the predicate holds, and for no branch before."""
-        self._predicates.append(functions.checked(predicate, "key value", "branch", "predicate cannot be null"))
-        self._add(branched or Branched(name), len(self._predicates))
+        holds = functions.checked(predicate, "key value", "branch", "predicate cannot be null")
+        option = combined(Branched, branched, "branch", name=name)
+        self._predicates.append(holds)
+        self._add(option, len(self._predicates))
         return self
 
     def default_branch(
         self, branched: Branched[K, V] | None = None, *, name: str | None = None
     ) -> dict[str, KStream[K, V]]:
         """Add a branch for all other records, and return the branches by name."""
-        self._add(branched or Branched(name), 0)
+        self._add(combined(Branched, branched, "default_branch", name=name), 0)
         return self._branches
 
     def no_default_branch(self) -> dict[str, KStream[K, V]]:

@@ -10,6 +10,7 @@ from barnabas.streams.dsl.operator_names import validate
 from barnabas.streams.durations import Duration, as_ms
 from barnabas.streams.serdes import Serde
 from barnabas.streams.topology.dsl_store_suppliers import DslStoreSuppliers, chosen_suppliers
+from barnabas.streams.topology.given_fields import check_fields, log_config_of
 from barnabas.streams.topology.materialized_internal import MaterializedInternal
 from barnabas.streams.topology.stores import StoreSupplier
 
@@ -33,6 +34,9 @@ class Materialized(Generic[K, V]):
     caching_enabled: bool = True
     log_config: Mapping[str, str] = field(default_factory=dict)
     retention_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self, store_supplier=StoreSupplier, dsl_store_suppliers=DslStoreSuppliers)
 
     @staticmethod
     def as_(store: str | StoreSupplier | DslStoreSuppliers) -> Materialized[Any, Any]:
@@ -58,7 +62,7 @@ class Materialized(Generic[K, V]):
 
     def with_logging_enabled(self, config: Mapping[str, str]) -> Materialized[K, V]:
         """Keep a changelog topic with these settings."""
-        return replace(self, logging_enabled=True, log_config=dict(config))
+        return replace(self, logging_enabled=True, log_config=log_config_of(config))
 
     def with_logging_disabled(self) -> Materialized[K, V]:
         """Keep no changelog topic: the store is lost with its task."""

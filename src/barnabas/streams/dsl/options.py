@@ -13,6 +13,7 @@ from barnabas.streams.dsl.operator_names import validate
 from barnabas.streams.durations import Duration, as_ms
 from barnabas.streams.serdes import Serde
 from barnabas.streams.topology.dsl_store_suppliers import DslStoreSuppliers, chosen_suppliers
+from barnabas.streams.topology.given_fields import check_fields, log_config_of
 from barnabas.streams.topology.processor_api import StreamPartitioner, TimestampExtractor
 from barnabas.streams.topology.stores import StoreSupplier
 
@@ -51,7 +52,7 @@ class Consumed(Generic[K, V]):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        _valid(self.name)
+        _check(self)
 
     @staticmethod
     def with_(
@@ -100,7 +101,7 @@ class Produced(Generic[K, V]):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        _valid(self.name)
+        _check(self)
 
     @staticmethod
     def with_(
@@ -142,7 +143,7 @@ class Grouped(Generic[K, V]):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        _valid(self.name)
+        _check(self)
 
     @staticmethod
     def with_(
@@ -180,7 +181,7 @@ class Joined(Generic[K, V, V2]):
     grace_period_ms: int | None = None
 
     def __post_init__(self) -> None:
-        _valid(self.name)
+        _check(self)
 
     @staticmethod
     def with_(
@@ -230,7 +231,7 @@ class TableJoined(Generic[K, V]):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        _valid(self.name)
+        _check(self)
 
     @staticmethod
     def with_(
@@ -268,7 +269,7 @@ class Repartitioned(Generic[K, V]):
     partitioner: StreamPartitioner | None = None
 
     def __post_init__(self) -> None:
-        _valid(self.name)
+        _check(self)
 
     @staticmethod
     def with_(key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None) -> Repartitioned[K, V]:
@@ -317,7 +318,8 @@ class StreamJoined(Generic[K, V, V2]):
     log_config: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _valid(self.name)
+        suppliers = {"this_store_supplier": StoreSupplier, "other_store_supplier": StoreSupplier}
+        _check(self, **suppliers, dsl_store_suppliers=DslStoreSuppliers)
 
     @staticmethod
     def with_(
@@ -376,7 +378,7 @@ class StreamJoined(Generic[K, V, V2]):
 
     def with_logging_enabled(self, config: Mapping[str, str]) -> StreamJoined[K, V, V2]:
         """Keep changelog topics with these settings."""
-        return replace(self, logging_enabled=True, log_config=dict(config))
+        return replace(self, logging_enabled=True, log_config=log_config_of(config))
 
     def with_logging_disabled(self) -> StreamJoined[K, V, V2]:
         """Keep no changelog topics: what waits to be joined is lost with its task."""
@@ -392,7 +394,7 @@ class Branched(Generic[K, V]):
     chain_consumer: Callable[[Any], None] | None = None
 
     def __post_init__(self) -> None:
-        _valid(self.name)
+        _check(self)
 
     @staticmethod
     def as_(name: str) -> Branched[Any, Any]:
@@ -414,9 +416,10 @@ class Branched(Generic[K, V]):
         return replace(self, name=name)
 
 
-def _valid(name: str | None) -> None:
-    if name is not None:
-        validate(name)
+def _check(option: Any, **kinds: type) -> None:
+    check_fields(option, **kinds)
+    if option.name is not None:
+        validate(option.name)
 
 
 T = TypeVar("T")

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from barnabas.streams.dsl import functions
 from barnabas.streams.dsl.operator_names import validate
 from barnabas.streams.errors import TopologyError
+from barnabas.streams.topology.given_fields import check_field, check_fields
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -28,12 +29,16 @@ class Printed(Generic[K, V]):
     name: str | None = None
     mapper: Callable[[K, V], object] | None = None
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @staticmethod
     def to_file(path: str | PathLike[str]) -> Printed[Any, Any]:
         """Print to a file. Raises `TopologyError` for an empty path."""
         if path is None:
             raise TypeError("filePath can't be null")
-        found = fspath(path)
+        found = fspath(path) if isinstance(path, PathLike) else path
+        check_field("path", found)
         if not found.strip():
             raise TopologyError("filePath can't be an empty string")
         return Printed(found)

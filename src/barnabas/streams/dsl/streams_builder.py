@@ -19,6 +19,7 @@ from barnabas.streams.dsl.optimizer import optimize
 from barnabas.streams.dsl.options import Consumed, combined, only, pick
 from barnabas.streams.dsl.table_sources import global_table_of_topic, table_of_topic
 from barnabas.streams.serdes import Serde
+from barnabas.streams.topology.given_fields import check_text
 from barnabas.streams.topology.processor_api import ProcessorSupplier
 from barnabas.streams.topology.stores import StoreBuilder, check_store_builder
 from barnabas.streams.topology.topology import Topology, check_supplier
@@ -102,9 +103,9 @@ class StreamsBuilder:
         state_update_supplier: ProcessorSupplier,
     ) -> StreamsBuilder:
         """Add a store that every task reads, filled by a processor from all partitions of a topic."""
-        if store_builder is None:
-            raise TypeError("storeBuilder can't be null")
+        check_store_builder(store_builder)
         check_supplier(state_update_supplier)
+        only((Consumed,), (consumed,), "add_global_store")
         store_builder.with_logging_disabled()
         source = self._builder.names.suffixed_or(consumed.name, "-source", "KSTREAM-SOURCE-")
         step = self._builder.names.given_or(consumed.name, "KTABLE-SOURCE-")
@@ -122,7 +123,13 @@ class StreamsBuilder:
 
 
 def _topics(topics: str | Iterable[str]) -> tuple[str, ...]:
-    return (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
+    if not isinstance(topics, str | Iterable):
+        raise TypeError(f"topics is a topic, several, or a compiled pattern, not {topics!r}")
+    found = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
+    for topic in found:
+        if topic is not None:
+            check_text("each of the topics", topic)
+    return found
 
 
 def _table_options(
@@ -131,6 +138,7 @@ def _table_options(
     """Return how the topic is read and kept: serdes given for one are those of the other."""
     if topic is None:
         raise TypeError("topic can't be null")
+    check_text("topic", topic)
     only((Consumed, Materialized), options, step)
     key, value, name, store = keywords
     consumed = pick(Consumed, options, step)

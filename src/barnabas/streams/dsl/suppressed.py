@@ -8,6 +8,7 @@ from enum import Enum
 
 from barnabas.streams.dsl.operator_names import validate
 from barnabas.streams.durations import Duration, as_ms
+from barnabas.streams.topology.given_fields import check_fields, log_config_of
 
 _UNBOUNDED = 2**63 - 1
 
@@ -28,6 +29,9 @@ class BufferConfig:
     buffer_full_strategy: BufferFullStrategy = BufferFullStrategy.SHUT_DOWN
     is_logging_enabled: bool = True
     log_config: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @staticmethod
     def unbounded() -> BufferConfig:
@@ -71,7 +75,7 @@ class BufferConfig:
 
     def with_logging_enabled(self, config: Mapping[str, str]) -> BufferConfig:
         """Keep a changelog topic with these settings."""
-        return replace(self, is_logging_enabled=True, log_config=dict(config))
+        return replace(self, is_logging_enabled=True, log_config=log_config_of(config))
 
     def with_logging_disabled(self) -> BufferConfig:
         """Keep no changelog topic: what is held back is lost with its task."""
@@ -89,6 +93,7 @@ class Suppressed:
     safe_to_drop_tombstones: bool = False
 
     def __post_init__(self) -> None:
+        check_fields(self, buffer_config=BufferConfig)
         if self.name is not None:
             validate(self.name)
 
@@ -98,12 +103,13 @@ class Suppressed:
 
         Raises ValueError for a buffer that would.
         """
-        config = buffer_config or BufferConfig.unbounded()
+        config = BufferConfig.unbounded() if buffer_config is None else buffer_config
+        made = Suppressed(None, None, config, window_end=True, safe_to_drop_tombstones=True)
         if config.buffer_full_strategy is BufferFullStrategy.EMIT:
             raise ValueError(
                 "until_window_closes needs a buffer that does not emit early: unbounded, or with shut_down_when_full()"
             )
-        return Suppressed(None, None, config, window_end=True, safe_to_drop_tombstones=True)
+        return made
 
     @staticmethod
     def until_time_limit(
@@ -111,7 +117,7 @@ class Suppressed:
     ) -> Suppressed:
         """Send the last update of a key when its first one is so old, by stream time."""
         wait_ms = as_ms(time_to_wait_for_more_events, "time_to_wait_for_more_events")
-        return Suppressed(None, wait_ms, buffer_config or BufferConfig.unbounded())
+        return Suppressed(None, wait_ms, BufferConfig.unbounded() if buffer_config is None else buffer_config)
 
     def with_name(self, name: str) -> Suppressed:
         """Name the operator and its store."""

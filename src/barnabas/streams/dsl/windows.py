@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from barnabas.streams.durations import Duration, as_ms, given_ms
+from barnabas.streams.durations import Duration, as_ms, given_ms, point_ms
 from barnabas.streams.windowed import UnlimitedWindow, Window, time_windows
 
 
@@ -92,7 +92,7 @@ class UnlimitedWindows(Windows):
 
     def start_on(self, start: datetime | int) -> UnlimitedWindows:
         """Return the window from a time on, a datetime or milliseconds. Raises ValueError before the epoch."""
-        ms = start if isinstance(start, int) else int(start.timestamp() * 1000)
+        ms = point_ms(start, "start")
         if ms < 0:
             raise ValueError("Window start time (startMs) cannot be negative.")
         return UnlimitedWindows(ms)

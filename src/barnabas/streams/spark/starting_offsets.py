@@ -21,7 +21,7 @@ from barnabas.client.consumer.auto_offset_reset_strategy import (
     AutoOffsetResetStrategy,
 )
 from barnabas.client.consumer.offsets import OffsetAndMetadata
-from barnabas.errors import ConfigError, NoOffsetForPartitionError
+from barnabas.errors import NoOffsetForPartitionError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.exactly_once.decision import LOST, Decision
 from barnabas.spark.exactly_once.decision_log import DecisionReader
@@ -40,22 +40,17 @@ def reset_policies(subtopologies: Iterable[ProcessorTopology], default: str) -> 
         for topic, name in topology.source_by_topic.items():
             node = topology.nodes[name]
             given = node.auto_offset_reset if isinstance(node, SourceNode) else None
-            policy = _policy(name, default if given is None else given)
+            policy = _policy(default if given is None else given)
             found[topic] = EARLIEST if topic in topology.repartition_topics else policy
     return found
 
 
-def _policy(source: str, given: Any) -> AutoOffsetResetStrategy:
+def _policy(given: Any) -> AutoOffsetResetStrategy:
     if isinstance(given, AutoOffsetResetStrategy):
         return given
     if isinstance(given, timedelta):
-        if given < timedelta(0):
-            raise ConfigError(f"auto.offset.reset of {source} goes {given} back: it must not be negative")
         return AutoOffsetResetStrategy("by_duration", as_ms(given, "auto_offset_reset"))
-    try:
-        return AutoOffsetResetStrategy.parse(str(given))
-    except ConfigError as problem:
-        raise ConfigError(f"{problem}; so says source {source}") from problem
+    return AutoOffsetResetStrategy.parse(given)
 
 
 def commit_missing(

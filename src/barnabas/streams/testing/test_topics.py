@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from barnabas.streams.durations import Duration, as_ms
+from barnabas.streams.durations import Duration, as_ms, point_ms
 from barnabas.streams.serdes.serde import Serde
 
 
@@ -20,10 +20,6 @@ class TestRecord(NamedTuple):
 
 
 TestRecord.__test__ = False  # type: ignore[attr-defined]  # pytest takes it for a test otherwise
-
-
-def _ms(time: datetime | int) -> int:
-    return time if isinstance(time, int) else round(time.timestamp() * 1000)
 
 
 class TestInputTopic:
@@ -44,7 +40,7 @@ class TestInputTopic:
         self._topic = topic
         self._key = _as_serde(key_serde, write=True)
         self._value = _as_serde(value_serde, write=True)
-        self._time = _ms(start_timestamp)
+        self._time = point_ms(start_timestamp, "start_timestamp")
         self._advance_ms = as_ms(auto_advance, "auto_advance")
         if self._advance_ms < 0:
             raise ValueError("autoAdvance must be positive")
@@ -78,7 +74,7 @@ class TestInputTopic:
             self._time += self._advance_ms
         topic = self._topic
         key_data, value_data = self._key.serialize(topic, key, sent), self._value.serialize(topic, value, sent)
-        self._driver.pipe_raw(topic, key_data, value_data, _ms(timestamp), sent)
+        self._driver.pipe_raw(topic, key_data, value_data, point_ms(timestamp, "timestamp"), sent)
 
     def pipe_key_value_list(self, pairs: Iterable[tuple[Any, Any]]) -> None:
         """Pipe pairs of a key and a value."""

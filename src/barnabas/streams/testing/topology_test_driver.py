@@ -11,7 +11,7 @@ from typing import Any
 
 from barnabas.clock import wall_clock_ms
 from barnabas.streams.config import StreamsConfig
-from barnabas.streams.durations import Duration, as_ms
+from barnabas.streams.durations import Duration, as_ms, point_ms
 from barnabas.streams.engine.global_task import GlobalTask
 from barnabas.streams.engine.processors.emit_on_close import EMIT_INTERVAL_AGGREGATION, EMIT_INTERVAL_OUTER_JOIN
 from barnabas.streams.engine.record import InputRecord, OutputRecord
@@ -317,7 +317,7 @@ _GETTERS: tuple[tuple[type, str], ...] = (
 def _clock(start: datetime | int | None) -> int:
     if start is None:
         return wall_clock_ms()
-    return start if isinstance(start, int) else round(start.timestamp() * 1000)
+    return point_ms(start, "initial_wall_clock_time")
 
 
 def _is_pattern_for(known: str, topic: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from barnabas.config.loading import load_attribute
 from barnabas.errors import ConfigError
 from barnabas.streams.emit_strategy import EmitStrategy
+from barnabas.streams.topology.given_fields import check_field
 from barnabas.streams.topology.stores import (
     FAMILY,
     StoreBuilder,
@@ -177,11 +178,12 @@ def suppliers_of(config: Mapping[str, Any]) -> DslStoreSuppliers | None:
 def chosen_suppliers(suppliers: DslStoreSuppliers | None, persistent: bool | None) -> DslStoreSuppliers:
     """Return the suppliers that `with_store_type` was given. Raises TypeError unless it was given one of the two."""
     if (suppliers is None) == (persistent is None):
-        raise TypeError("with_store_type takes a DslStoreSuppliers, or persistent=True or False")
+        raise TypeError("with_store_type takes suppliers (a DslStoreSuppliers), or persistent=True or False")
     if persistent is not None:
+        check_field("persistent", persistent)
         return BuiltInDslStoreSuppliers.ROCKS_DB if persistent else BuiltInDslStoreSuppliers.IN_MEMORY
     if not isinstance(suppliers, DslStoreSuppliers):
-        raise TypeError(f"with_store_type takes a DslStoreSuppliers, not {suppliers!r}")
+        raise TypeError(f"suppliers is a DslStoreSuppliers, not {suppliers!r}")
     return suppliers
 
 

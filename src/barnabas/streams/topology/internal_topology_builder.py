@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.streams.errors import TopologyError
 from barnabas.streams.topology.copartitioning import Copartitioning
 from barnabas.streams.topology.dsl_store_suppliers import DslStoreSuppliers
+from barnabas.streams.topology.given_fields import check_field, check_serializers, check_text
 from barnabas.streams.topology.internal_resources_naming import InternalNames
 from barnabas.streams.topology.node_groups import NodeGroups
 from barnabas.streams.topology.nodes import (
@@ -65,6 +66,9 @@ class TopologyBuilder:
     ) -> None:
         """Add a node that reads topics. Raises `TopologyError` when the name or a topic is taken, or none is given."""
         self._check_new(name)
+        check_field("timestamp_extractor", timestamp_extractor)
+        check_field("auto_offset_reset", auto_offset_reset)
+        check_serializers("deserialize", key_deserializer=key_deserializer, value_deserializer=value_deserializer)
         pattern = topics if isinstance(topics, re.Pattern) else None
         fixed = () if isinstance(topics, re.Pattern) else tuple(topics)
         if pattern is not None:
@@ -117,6 +121,10 @@ class TopologyBuilder:
         self._check_new(name)
         if topic is None:
             raise TypeError("topic cannot be null")
+        if not isinstance(topic, str) and not callable(topic):
+            raise TypeError(f"topic is a str, or a function that names one for each record, not {topic!r}")
+        check_field("partitioner", partitioner)
+        check_serializers("serialize", key_serializer=serializers[0], value_serializer=serializers[1])
         self._check_parents(name, parents)
         node = SinkNode(name, tuple(parents), partitioner=partitioner)
         node.topic, node.topic_extractor = (topic, None) if isinstance(topic, str) else (None, topic)
@@ -153,6 +161,7 @@ class TopologyBuilder:
         """Let a processor reach stores. Raises `TopologyError` when one is unknown, or it is no processor."""
         if not stores:
             raise TopologyError("stateStoreNames cannot be empty")
+        check_text("processor name", processor)
         node = self.nodes.get(processor)
         if isinstance(node, SourceNode) or (isinstance(node, SinkNode) and node.topic is not None):
             raise TopologyError("State stores cannot be connect to sources or sinks.")
@@ -160,6 +169,8 @@ class TopologyBuilder:
             self._connect(processor, store)
 
     def _connect(self, processor: str, store_name: str) -> None:
+        check_text("processor name", processor)
+        check_text("state store name", store_name)
         if store_name in self.global_stores:
             raise TopologyError(
                 f"Global StateStore {store_name} can be used by a Processor without being specified; it should not be "
@@ -201,6 +212,9 @@ class TopologyBuilder:
         Raises `TopologyError` when a name or the topic is taken.
         """
         topic = source.topics[0]
+        check_field("timestamp_extractor", source.timestamp_extractor)
+        given = {"key_deserializer": source.key_deserializer, "value_deserializer": source.value_deserializer}
+        check_serializers("deserialize", **given)
         self._check_new(source.name)
         if topic is None:
             raise TypeError("topic cannot be null")
@@ -286,6 +300,7 @@ class TopologyBuilder:
     def _check_new(self, name: str) -> None:
         if name is None:
             raise TypeError("name cannot be null")
+        check_text("name", name)
         if name in self.nodes:
             raise TopologyError(f"Processor {name} is already added.")
 
@@ -295,6 +310,7 @@ class TopologyBuilder:
         for parent in parents:
             if parent is None:
                 raise TypeError("parent name cannot be null")
+            check_text("parent name", parent)
             if parent not in self.nodes:
                 itself = " (self-reference)" if parent == name else ""
                 raise TopologyError(f"Parent node {parent} is unknown{itself}.")
@@ -310,6 +326,7 @@ class TopologyBuilder:
                 )
 
     def _check_topic_is_free(self, topic: str) -> None:
+        check_text("topic", topic)
         for node in self._sources():
             if topic in node.topics:
                 raise TopologyError(f"Topic {topic} has already been registered by another source.")

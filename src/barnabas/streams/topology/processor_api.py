@@ -45,7 +45,7 @@ class TaskId(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> TaskId:
         """Read `0_3`. Raises `TaskIdFormatError` for any other form."""
-        parts = text.split("_")
+        parts = text.split("_") if isinstance(text, str) else []
         if len(parts) != 2 or not all(part.isdecimal() for part in parts):
             raise TaskIdFormatError(f"Task id cannot be parsed correctly from {text}; it must look like 0_3")
         return cls(int(parts[0]), int(parts[1]))

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any
 
 from barnabas.streams.durations import Duration, as_ms
+from barnabas.streams.topology.given_fields import check_fields, log_config_of
 
 #: How long a window store's segments last at least.
 MIN_SEGMENT_INTERVAL_MS = 60_000
@@ -62,6 +63,9 @@ class StoreSupplier:
     indexed: bool = False
     get: Callable[[], Any] | None = None
 
+    def __post_init__(self) -> None:
+        check_fields(self, kind=StoreKind)
+
 
 @dataclass(eq=False)
 class StoreBuilder:
@@ -102,6 +106,9 @@ class StoreBuilder:
     made_of: Any = None
     connected_processors: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        check_fields(self, kind=StoreKind)
+
     @staticmethod
     def of(name: str, make: Callable[[], Any]) -> StoreBuilder:
         """Describe a store of a kind of your own: `make` returns a new subclass of `StateStore` for each task."""
@@ -124,7 +131,7 @@ class StoreBuilder:
     def with_logging_enabled(self, config: Mapping[str, str] | None = None) -> StoreBuilder:
         """Keep a changelog topic; `config` are settings of the topic."""
         self.logging = True
-        self.log_config = dict(config or {})
+        self.log_config = {} if config is None else log_config_of(config)
         return self
 
     def with_logging_disabled(self) -> StoreBuilder:
@@ -187,7 +194,7 @@ class Stores:
     @staticmethod
     def lru_map(name: str, max_cache_size: int) -> StoreSupplier:
         """Describe a store in memory that keeps the entries used last. Raises ValueError for a negative size."""
-        if max_cache_size < 0:
+        if isinstance(max_cache_size, int) and max_cache_size < 0:
             raise ValueError("maxCacheSize cannot be negative")
         return StoreSupplier(_checked(name), StoreKind.KEY_VALUE, persistent=False, max_entries=max_cache_size)
 

@@ -107,6 +107,7 @@ class Topology:
     ) -> Topology:
         """Add a store that every task reads, filled by a processor from all partitions of a topic."""
         check_supplier(state_update_supplier)
+        check_store_builder(store_builder)
         source = SourceNode(source_name, topics=(topic,), timestamp_extractor=timestamp_extractor)
         source.key_deserializer, source.value_deserializer = key_deserializer, value_deserializer
         self.builder.add_global_store(store_builder, source, processor_name, state_update_supplier, True)
@@ -125,6 +126,8 @@ class Topology:
         timestamp_extractor: TimestampExtractor | None = None,
     ) -> Topology:
         """Add a store that is filled by a processor from a topic, which serves as its changelog (KIP-813)."""
+        check_supplier(state_update_supplier)
+        check_store_builder(store_builder)
         self.builder.add_source(
             source_name, [topic], key_deserializer, value_deserializer, timestamp_extractor, "earliest"
         )

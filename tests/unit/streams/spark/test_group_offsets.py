@@ -18,7 +18,7 @@ from barnabas.errors import ConfigError, KafkaError, NoOffsetForPartitionError, 
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.exactly_once.decision import COMPLETE, Decision, TaskState, TaskTransaction
 from barnabas.spark.offsets import CLOCK
-from barnabas.streams import Consumed, StreamsBuilder
+from barnabas.streams import Consumed, StreamsBuilder, Topology
 from barnabas.streams.config import StreamsConfig
 from barnabas.streams.spark import query_plan, starting_offsets
 from barnabas.streams.spark.group_offsets import METADATA, GroupOffsets
@@ -150,13 +150,11 @@ def test_a_source_s_own_policy_goes_before_the_settings(given: Any) -> None:
 
 
 @pytest.mark.parametrize("given", [timedelta(seconds=-1), "by_duration:-PT1S", "newest", 5])
-def test_a_policy_that_cannot_be_names_the_source(given: Any) -> None:
-    builder = StreamsBuilder()
-    builder.stream("in", Consumed(auto_offset_reset=given, name="mine")).to("out")
-    plan = query_plan.planned(builder.build(), StreamsConfig({"application.id": "app"}))
-
-    with pytest.raises(ConfigError, match="mine"):
-        starting_offsets.reset_policies(plan.subtopologies.values(), "latest")
+def test_a_policy_that_cannot_be_is_an_error_where_it_is_given(given: Any) -> None:
+    with pytest.raises((ConfigError, TypeError)):
+        Consumed(auto_offset_reset=given)
+    with pytest.raises((ConfigError, TypeError)):
+        Topology().add_source("mine", "in", auto_offset_reset=given)
 
 
 def test_what_a_query_of_ours_has_decided_beyond_its_commit_is_not_read_again() -> None:
