@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer, ShareConsumer, TopicPartition
 from barnabas.broker.log.append_origin import COORDINATOR
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.log.unified_log import UnifiedLog
@@ -19,7 +20,6 @@ from barnabas.protocol.kinds import ControlRecordType
 from barnabas.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from barnabas.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from barnabas.protocol.messages.partition_record import PartitionRecord
-from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder, read_batches
 from barnabas.records.control_record import EndTxnMarker, build_end_txn_marker
 from tests.peers import apache_kafka, foreign_programs
@@ -149,6 +149,57 @@ def test_apache_kafka_decodes_our_snapshots(tmp_path: Path, dump_class_path: str
     assert {"FEATURE_LEVEL_RECORD", "REGISTER_BROKER_RECORD", "TOPIC_RECORD", "PARTITION_RECORD"} <= set(kinds)
     for complaint in ("Could not decode", "skipping", "corrupt", "isvalid: false", "Exception"):
         assert complaint not in printed
+
+
+#: An internal topic, and the option of kafka-dump-log that decodes what its coordinator has written.
+DECODERS = {
+    "__consumer_offsets": "--offsets-decoder",
+    "__transaction_state": "--transaction-log-decoder",
+    "__share_group_state": "--share-group-state-decoder",
+}
+
+
+def test_apache_kafka_decodes_what_our_coordinators_have_written(tmp_path: Path, dump_class_path: str) -> None:
+    with Broker(data_dir=str(tmp_path), in_process=True) as broker:
+        _use_every_coordinator(broker.bootstrap_servers)
+
+    printed = {}
+    for topic, option in DECODERS.items():
+        logs = [log for log in sorted(tmp_path.glob(f"{topic}-*/*.log")) if log.stat().st_size]
+        assert logs, topic
+        printed[topic] = dump(dump_class_path, logs, option)
+        for complaint in ("Failed to decode", "Could not decode", "corrupt", "isvalid: false", "Exception"):
+            assert complaint not in printed[topic], topic
+
+    said = printed["__consumer_offsets"]
+    assert all(f'"group":"{kind}-group"' in said.replace(" ", "") for kind in ("classic", "consumer"))
+    assert '"transactionalId":"tx"' in printed["__transaction_state"].replace(" ", "")
+    assert '"groupId":"queue"' in printed["__share_group_state"].replace(" ", "")
+
+
+def _use_every_coordinator(servers: str) -> None:
+    """Groups of both protocols, a transaction with offsets, a share group: each has something to write down."""
+    with AdminClient(bootstrap_servers=servers) as admin:
+        admin.create_topics([NewTopic("t", 1)])
+    with Producer(bootstrap_servers=servers, transactional_id="tx") as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("t", b"value")
+        producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, "classic-group")
+        producer.commit_transaction()
+    for protocol in ("classic", "consumer"):
+        with Consumer(
+            "t", bootstrap_servers=servers, group_id=f"{protocol}-group", group_protocol=protocol,
+            auto_offset_reset="earliest",
+        ) as consumer:  # fmt: skip
+            while not consumer.assignment():
+                consumer.poll(0.1)
+            consumer.commit({TopicPartition("t", 0): 1})
+    with ShareConsumer("t", bootstrap_servers=servers, group_id="queue") as queue:
+        while not queue.poll(0.1):
+            with Producer(bootstrap_servers=servers) as producer:
+                producer.send("t", b"more").result(30)
+        queue.commit_sync()
 
 
 def test_apache_kafka_reads_what_we_have_compacted(tmp_path: Path, dump_class_path: str) -> None:

@@ -9,10 +9,12 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import barnabas
 from barnabas import Consumer, ShareConsumer, TopicPartition, aio
 from barnabas.errors import KafkaError
 from tests.support.scripted_cluster import ScriptedCluster
@@ -25,6 +27,7 @@ WRONG: tuple[Any, ...] = (
     {TopicPartition("t", 0): (5, b"note")}, [("t", 1.5)], [("t", 2**40)], ("t", -1), ("t", None), [None], ..., int,
 )  # fmt: skip
 T0 = TopicPartition("t", 0)
+ROOT = Path(__file__).parents[3]
 #: A right value for each parameter that has no default.
 RIGHT: dict[str, Any] = {
     "topics": ["t"], "partitions": [T0], "partition": T0, "offset": 3, "offsets": {T0: 3}, "timestamps": {T0: 5},
@@ -70,6 +73,28 @@ def calls(parameters: list[inspect.Parameter]) -> Iterator[tuple[str, list[Any],
             if any(p.name == "timeout" for p in parameters) and wrong.name != "timeout":
                 keywords["timeout"] = 0.2
             yield wrong.name, positional, keywords
+
+
+#: Where each client is tried; `Broker` takes settings only.
+TRIED = {
+    "barnabas": {
+        "AdminClient": "tests/property/client/admin/test_admin_wrong_values.py", "Consumer": __file__,
+        "Producer": "tests/property/client/producer/test_producer_wrong_values.py", "ShareConsumer": __file__,
+        "Broker": "tests/contract/broker/test_broker_process.py",
+    },
+    "barnabas.aio": {
+        "AdminClient": "tests/property/client/admin/test_admin_wrong_values.py", "Consumer": __file__,
+        "Producer": "tests/property/client/producer/test_producer_wrong_values.py", "ShareConsumer": __file__,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("room", [barnabas, aio], ids=lambda room: room.__name__)
+def test_every_public_client_is_tried_somewhere(room: Any) -> None:
+    closed = {name for name in room.__all__ if hasattr(getattr(room, name), "close")}
+    assert closed == TRIED[room.__name__].keys(), "a client that a program opens and closes has its values tried"
+    for name, file in TRIED[room.__name__].items():
+        assert name in (ROOT / file).read_text(encoding="utf-8")
 
 
 CONSUMER = dict(methods(Consumer))
