@@ -1,12 +1,19 @@
+# cython: language_level=3, annotation_typing=False
 """Joins of two tables by their keys: inner, left, right and outer.
 
-Each side is a processor that looks the other table up; a merger takes what both send.
+Each side is a processor that looks the other table up; a merger takes what both send. C types are in
+`ktable_ktable_join.pxd`.
 """
 
 from __future__ import annotations
 
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.streams.engine.processors.operator import (
     Operator,
@@ -14,11 +21,17 @@ from barnabas.streams.engine.processors.operator import (
     ValueGetter,
     ValueGetterSupplier,
 )
-from barnabas.streams.engine.processors.table_processor import TableProcessor
-from barnabas.streams.serdes.change import Change
 from barnabas.streams.state.store import ValueAndTimestamp
-from barnabas.streams.topology.processor_api import ContextualProcessor
-from barnabas.streams.topology.record import Record
+
+if not cython.compiled:
+    from barnabas.streams.engine.operator_processor import OperatorProcessor
+    from barnabas.streams.engine.processors.table_processor import TableProcessor
+    from barnabas.streams.serdes.change import make_change
+    from barnabas.streams.topology.record import make_record
+
+if TYPE_CHECKING:
+    from barnabas.streams.serdes.change import Change
+    from barnabas.streams.topology.record import Record
 
 #: (value of this table, value of the other) -> value.
 ValueJoiner = Callable[[Any, Any], Any]
@@ -94,39 +107,42 @@ class KTableKTableOuterJoin(KTableKTableJoin):
     NEEDS_OTHER = False
 
 
-class KTableKTableJoinProcessor(ContextualProcessor[Any, Any]):
+@cython.cclass
+class KTableKTableJoinProcessor(OperatorProcessor):
     """See `KTableKTableJoin`."""
 
     def __init__(self, operator: KTableKTableJoin, getter: ValueGetter) -> None:
-        self._operator = operator
+        self._join = operator.join
+        self._needs_other = operator.NEEDS_OTHER
+        self._use_versioned_semantics = operator.use_versioned_semantics
+        self._send_old_values = operator.send_old_values
         self._getter = getter
-        self._context: Any = None
 
     def init(self, context: Any) -> None:
         """Find the other table."""
-        super().init(context)
-        self._context = context
+        self.context = context
         self._getter.init(context)
 
     def process(self, record: Record[Any, Change]) -> None:
         """Send the joined change on, when there can be one; records without key are dropped."""
-        key, change, operator = record.key, record.value, self._operator
+        key, change = record.key, record.value
         if key is None:
-            self._context.drop("null key")
+            self.context.drop("null key")
             return
-        if operator.use_versioned_semantics and not change.is_latest:
-            self._context.drop("out-of-order update of a versioned table")
+        if self._use_versioned_semantics and not change.is_latest:
+            self.context.drop("out-of-order update of a versioned table")
             return
         found = self._getter.get(key)
         other = None if found is None else found.value
-        if other is None and (operator.NEEDS_OTHER or (change.new_value is None and change.old_value is None)):
+        if other is None and (self._needs_other or (change.new_value is None and change.old_value is None)):
             return
         timestamp = record.timestamp
         if found is not None and other is not None and found.timestamp > timestamp:
             timestamp = found.timestamp
-        new = operator.join(change.new_value, other)
-        old = operator.join(change.old_value, other) if operator.send_old_values else None
-        self._context.forward(Record(key, Change(new, old, change.is_latest), timestamp, record.headers))
+        new = self._join(change.new_value, other)
+        old = self._join(change.old_value, other) if self._send_old_values else None
+        joined = make_change(new, old, change.is_latest)
+        self.context.forward_all(make_record(key, joined, timestamp, record.header_list))
 
     def close(self) -> None:
         """Close the getter."""
@@ -221,6 +237,7 @@ class _MergerGetterSupplier:
         return list(dict.fromkeys([*self._view1.store_names(), *self._view2.store_names()]))
 
 
+@cython.cclass
 class KTableKTableJoinMergeProcessor(TableProcessor):
     """See `KTableKTableJoinMerger`."""
 
@@ -230,7 +247,7 @@ class KTableKTableJoinMergeProcessor(TableProcessor):
         if self.store is not None:
             self.put_and_forward(record, change.new_value, change.old_value)
         elif self.send_old_values:
-            self.context.forward(record)
+            self.context.forward_all(record)
         else:
-            change = Change(change.new_value, None, change.is_latest)
-            self.context.forward(Record(record.key, change, record.timestamp, record.headers))
+            change = make_change(change.new_value, None, change.is_latest)
+            self.context.forward_all(make_record(record.key, change, record.timestamp, record.header_list))
