@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from barnabas.streams.spark.task_processes import TaskServer
+from barnabas.streams.spark.task_processes import TaskServer, import_path
 
 
 class Home:
@@ -38,3 +38,15 @@ def test_a_process_lets_its_producer_go_when_the_last_driver_has_gone(drivers: i
     server._serve(channel, b"")
 
     assert (server.drivers, home.rests) == (drivers - 1, rests)
+
+
+def test_sparks_own_zip_files_are_left_out_only_where_its_packages_are_installed(tmp_path):
+    """A zip of sources is compiled anew by each process; what an application brought stays."""
+    zips = ["/spark/python/lib/pyspark.zip", "/spark/python/lib/py4j-0.10.9.9-src.zip"]
+    installed, empty, brought = tmp_path / "site-packages", tmp_path / "empty", "/work/brought.zip"
+    for package in ("pyspark", "py4j"):
+        (installed / package).mkdir(parents=True)
+        (installed / package / "__init__.py").touch()
+
+    assert import_path(["", *zips, brought, str(installed)]) == [brought, str(installed)]
+    assert import_path([*zips, brought, str(empty)]) == [*zips, brought, str(empty)]
