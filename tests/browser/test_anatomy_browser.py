@@ -18,6 +18,7 @@ from barnabas.anatomy.events import EVENTS
 from barnabas.anatomy.scenes import SCENES
 from tests.support.browser import Watched, chromium, violations
 from tests.support.running_console import RunningConsole
+from tests.unit.anatomy.test_scenes import JOBS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -39,6 +40,8 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     told = [(float(at), e.PollEntered("c")) for at in range(9)]
     with (directory / "c-found.jsonl").open("w") as stream:
         recording.write(stream, recording.Recording("found", [*told[:6], (5.5, e.Violation(ATTACK)), *told[6:]]))
+    with (directory / "d-growing.jsonl").open("w") as stream:
+        recording.write(stream, recording.Recording("growing", [(1.0, e.BatchOpened("p", 1, "t", 0)), *JOBS]))
     return directory
 
 
@@ -49,6 +52,11 @@ def watched(recordings: Path) -> Iterator[Watched]:
         found = Watched(context.new_page(), console.url)
         found.page.goto(console.link)
         yield found
+
+
+@pytest.fixture
+def console(watched: Watched) -> str:
+    return watched.page.url.partition("/#")[0].rstrip("/")
 
 
 @pytest.fixture
@@ -64,7 +72,10 @@ def place(page: Page) -> int:
     return int(page.get_by_label("Step", exact=True).input_value())
 
 
-def test_each_scene_is_drawn_and_no_text_is_missing(page: Page) -> None:
+@pytest.mark.parametrize("recording_of", ["a-seed.jsonl", "d-growing.jsonl"])
+def test_each_scene_is_drawn_and_no_text_is_missing(page: Page, console: str, recording_of: str) -> None:
+    page.goto(f"{console}/#/anatomy?recording={recording_of}")
+    page.wait_for_selector(".picture")
     for language in ("en", "ko"):
         page.get_by_role("banner").locator("select").first.select_option(language)
         scenes = page.locator("main button.tab")
@@ -137,3 +148,27 @@ def test_the_pictures_break_no_rule_of_accessibility(page: Page, scheme: str) ->
         scenes.nth(number).click()
         page.wait_for_selector(".picture")
         assert violations(page) == []
+
+
+def test_a_recording_that_grows_is_followed_until_one_steps_back(page: Page, recordings: Path, console: str) -> None:
+    growing = recordings / "d-growing.jsonl"
+    page.goto(f"{console}/#/anatomy?recording=d-growing.jsonl")
+    live = page.get_by_role("button", name="Live")
+    live.wait_for()
+    # It was written long ago, or just now: this decides.
+    if live.get_attribute("aria-pressed") == "false":
+        live.click()
+    steps = int(page.get_by_label("Step", exact=True).get_attribute("max") or "-1") + 1
+    with growing.open("a") as stream:
+        stream.writelines(recording.lines([(9.0, e.BatchOpened("p", 99, "t", 7))]))
+    page.locator("span.num", has_text=f"{steps + 1} of {steps + 1}").wait_for()
+    page.get_by_role("heading", name="Deque of t-7").wait_for()
+
+    page.keyboard.press("Escape")
+    page.get_by_label("One step back").click()
+    page.locator("span.num", has_text=f"{steps} of {steps + 1}").wait_for()
+    assert live.get_attribute("aria-pressed") == "false"
+    live.focus()
+    page.keyboard.press("l")
+    page.locator("span.num", has_text=f"{steps + 1} of {steps + 1}").wait_for()
+    assert live.get_attribute("aria-pressed") == "true"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
+import json
 import os
 import subprocess
 import sys
@@ -19,6 +21,7 @@ from barnabas.anatomy import events as e
 from barnabas.anatomy import recording
 from barnabas.anatomy.recorder import Recorder
 from barnabas.anatomy.scenes import SCENES
+from barnabas.console.anatomy_routes import MOST_LIVE
 from barnabas.testing.simulator.world import World
 from tests.contract.waiting import eventually
 from tests.support.running_console import RunningConsole
@@ -33,7 +36,7 @@ BATCH: list[tuple[float, e.Event]] = [
 
 
 #: The stage has a broker that is alone, and no Spark.
-OF_ONE_BROKER = SCENES.keys() - {"cluster", "spark"}
+OF_ONE_BROKER = SCENES.keys() - {"cluster", "query", "spark", "streams"}
 
 
 def recorded(path: Path, title: str = "a batch") -> Path:
@@ -80,6 +83,74 @@ def test_a_directory_stands_for_its_recordings_and_one_that_grows_is_read_again(
         assert console.get("/api/anatomy?recording=b.jsonl")["events"] == 4
         growing.write_text("no recording any more\n")
         assert "line 1" in console.get("/api/anatomy?recording=b.jsonl", status=400)["message"]
+
+
+def live(console: RunningConsole, path: str) -> Iterator[tuple[str, Any]]:
+    """The events of a live film, as they come."""
+    connection = http.client.HTTPConnection(console.address, timeout=60)
+    try:
+        connection.request("GET", path, headers={"Cookie": console.cookie})
+        response = connection.getresponse()
+        assert response.status == 200, response.read()
+        kind = ""
+        while line := response.readline().decode():
+            name, _, value = line.rstrip("\n").partition(": ")
+            if name == "event":
+                kind = value
+            elif name == "data":
+                yield kind, json.loads(value)
+    finally:
+        connection.close()
+
+
+def test_a_recording_that_grows_is_followed_as_it_is_written(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "one.jsonl")
+    with RunningConsole(None, str(path)) as console:
+        console.log_in()
+        assert console.get("/api/anatomy")["isGrowing"]
+        events = live(console, "/api/anatomy/producer/live?subject=p")
+        assert next(events)[1]["events"] == 3
+        kind, step = next(events)
+        assert (kind, step["step"], step["event"]["name"]) == ("step", 2, "BatchEnded")
+        with path.open("a") as stream:
+            stream.writelines(recording.lines([(3.0, e.BatchOpened("p", 2, "t", 0)), (3.1, e.PollEntered("new"))]))
+        kind, found = next(events)
+        assert (kind, found["events"], found["subjects"]["consumer"]) == ("recording", 5, ["new"])
+        kind, step = next(events)
+        assert (kind, step["step"], step["steps"], step["at"]) == ("step", 3, 4, 3.0)
+        # The same picture as one that asks for it.
+        assert step == console.get("/api/anatomy/producer?subject=p")
+        path.write_text("no recording any more\n")
+        kind, trouble = next(events)
+        assert (kind, trouble["error"]) == ("trouble", "IllegalArgumentError")
+        assert "line 1" in trouble["message"]
+        assert list(events) == []
+
+
+def test_films_that_are_followed_are_counted_and_end_with_the_console(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "one.jsonl")
+    with RunningConsole(None, str(path)) as console:
+        console.log_in()
+        wanted = "/api/anatomy/producer/live?subject=p"
+        followed = [live(console, wanted) for _ in range(MOST_LIVE)]
+        for events in followed:
+            assert next(events)[0] == "recording"
+        assert console.get(wanted, status=400)["error"] == "IllegalStateError"
+        followed.pop().close()
+        eventually(lambda: console.ask("GET", "/api/anatomy/producer?subject=p")[0] == 200)
+
+        def follows_again() -> bool:
+            try:
+                return next(live(console, wanted))[0] == "recording"
+            except AssertionError:
+                return False
+
+        eventually(follows_again)
+        for wrong in ("/api/anatomy/nothing/live?subject=p", "/api/anatomy/producer/live?subject=q"):
+            assert console.get(wrong, status=400)["error"] == "IllegalArgumentError", wrong
+        console.process.terminate()
+        assert [kind for kind, _ in followed[0]] == ["step"]
+        assert console.process.wait(30) == 0
 
 
 @pytest.mark.parametrize(

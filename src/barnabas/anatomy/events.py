@@ -63,6 +63,25 @@ class BatchEnded(NamedTuple):
     error: str
 
 
+class BatchFilled(NamedTuple):
+    """How full the last batch of a partition's deque is, looked at now and then; `limit` is batch.size in bytes."""
+
+    client: str
+    batch: int
+    records: int
+    size: int
+    limit: int
+
+
+class MemoryUsed(NamedTuple):
+    """How much of buffer.memory is free, in bytes, and how many threads wait for some; looked at with the batches."""
+
+    client: str
+    free: int
+    total: int
+    waiting: int
+
+
 # --- network: every client
 
 
@@ -327,13 +346,51 @@ class ControllerChanged(NamedTuple):
 
 
 class TransactionState(NamedTuple):
-    """The coordinator changed a transaction's state; `partitions` are those that take part."""
+    """The coordinator changed a transaction's state.
+
+    `partitions` are how many take part, `names` which: `topic-partition`, separated by commas.
+    """
 
     transactional_id: str
     state: str
     producer_id: int
     epoch: int
     partitions: int
+    names: str
+
+
+class MarkerWritten(NamedTuple):
+    """The leader of a partition put the end of a transaction into its log; `outcome` is commit or abort."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    epoch: int
+    outcome: str
+    offset: int
+
+
+# --- Spark's source: the driver, which plans micro-batches; `query` is its group, or what it reads
+
+
+class MicroBatchPlanned(NamedTuple):
+    """A micro-batch is to read offsets `start` to `end` of a partition; `batch` counts those of the process."""
+
+    query: str
+    batch: int
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+class MicroBatchEnded(NamedTuple):
+    """Spark has checkpointed that a micro-batch is done, up to `offset` of a partition."""
+
+    query: str
+    topic: str
+    partition: int
+    offset: int
 
 
 # --- Spark's source: a task's range, its thread and its Handover; `task` is a number of the process's own
@@ -371,6 +428,49 @@ class RowsDecoded(NamedTuple):
     position: int
 
 
+# --- streams on Spark: a task of an application, from batch to batch
+
+
+class StreamsTaskStep(NamedTuple):
+    """A task came to a step of a batch.
+
+    `step` is read_decision, restore, keep, compute, computed, or decided: then there was nothing to compute any more.
+    `stream_time` is in milliseconds, -1 where the task has none yet.
+    """
+
+    application: str
+    task: str
+    batch: int
+    step: str
+    stream_time: int
+
+
+class StreamsTaskCounted(NamedTuple):
+    """What has passed a source or sink node in a batch up to now; `way` is consumed or produced."""
+
+    application: str
+    task: str
+    way: str
+    node: str
+    topic: str
+    records: int
+    size: int
+
+
+class StoreRestored(NamedTuple):
+    """A changelog on its way into a store: `case` is start, batch, end or suspended, as StateRestoreListener says.
+
+    `position` is how far it was read, and `end` how far it is to be.
+    """
+
+    application: str
+    task: str
+    store: str
+    case: str
+    position: int
+    end: int
+
+
 # --- violations: what a simulator found
 
 
@@ -386,6 +486,8 @@ Event = (
     | BatchRequeued
     | BatchSplit
     | BatchEnded
+    | BatchFilled
+    | MemoryUsed
     | RequestUnsent
     | RequestInFlight
     | RequestAnswered
@@ -413,9 +515,15 @@ Event = (
     | ReplicaMoved
     | ControllerChanged
     | TransactionState
+    | MarkerWritten
+    | MicroBatchPlanned
+    | MicroBatchEnded
     | RangeBegun
     | HandoverMoved
     | RowsDecoded
+    | StreamsTaskStep
+    | StreamsTaskCounted
+    | StoreRestored
     | Violation
 )
 

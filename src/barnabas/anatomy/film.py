@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.anatomy.events import Violation
 from barnabas.anatomy.scenes import SCENES
 from barnabas.errors import IllegalArgumentError
 
@@ -33,15 +35,24 @@ class Film:
 
     def __init__(self, events: Sequence[tuple[float, Event]], scene: str, subject: str) -> None:
         self.subject = subject
-        playing = SCENES[scene](subject)
+        self._playing = SCENES[scene](subject)
+        self._before = copy.deepcopy(self._playing)
         self._steps: list[tuple[float, Event]] = []
         self._keyframes: list[Scene] = []
-        for at, event in events:
-            before = copy.deepcopy(playing) if len(self._steps) % KEYFRAME_STEPS == 0 else None
+        self._events = 0
+        self.extend(events)
+
+    def extend(self, events: Sequence[tuple[float, Event]]) -> None:
+        """Take in what has come to the events that the film was made of: `events` are all of them."""
+        playing = self._playing
+        for at, event in islice(events, self._events, None):
             if playing.apply(event):
-                if before is not None:
-                    self._keyframes.append(before)
+                if len(self._steps) % KEYFRAME_STEPS == 0:
+                    self._keyframes.append(self._before)
                 self._steps.append((at, event))
+                if len(self._steps) % KEYFRAME_STEPS == 0:
+                    self._before = copy.deepcopy(playing)
+        self._events = len(events)
 
     def __len__(self) -> int:
         return len(self._steps)
@@ -61,12 +72,37 @@ class Film:
         return max(0, bisect_right(self._steps, at, key=lambda step: step[0]) - 1)
 
 
+class Subjects:
+    """The subjects that there are for each scene, in the order in which they came; and the first violation."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, dict[str, None]] = {name: {} for name in SCENES}
+        self._events = 0
+        #: When a simulator found what must not be, and what; None where it found nothing.
+        self.violation: tuple[float, str] | None = None
+
+    def extend(self, events: Sequence[tuple[float, Event]]) -> None:
+        """Take in what has come to the events since: `events` are all of them."""
+        for at, event in islice(events, self._events, None):
+            for name, scene in SCENES.items():
+                subject = scene.subject_of(event)
+                if subject:
+                    self._found[name][subject] = None
+            if self.violation is None and isinstance(event, Violation):
+                self.violation = at, event.what
+        self._events = len(events)
+
+    def by_scene(self) -> dict[str, list[str]]:
+        """Return them by the name of their scene."""
+        return {name: list(seen) for name, seen in self._found.items()}
+
+    def has(self, scene: str, subject: str) -> bool:
+        """Whether a scene has this subject."""
+        return subject in self._found[scene]
+
+
 def subjects(events: Sequence[tuple[float, Event]]) -> dict[str, list[str]]:
     """Return the subjects that there are for each scene, in the order in which they came."""
-    found: dict[str, dict[str, None]] = {name: {} for name in SCENES}
-    for _, event in events:
-        for name, scene in SCENES.items():
-            subject = scene.subject_of(event)
-            if subject:
-                found[name][subject] = None
-    return {name: list(seen) for name, seen in found.items()}
+    found = Subjects()
+    found.extend(events)
+    return found.by_scene()

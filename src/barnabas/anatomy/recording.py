@@ -9,8 +9,10 @@ from __future__ import annotations
 import heapq
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from os import SEEK_END
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
+from barnabas.anatomy import events
 from barnabas.anatomy.events import EVENTS
 from barnabas.errors import IllegalArgumentError
 
@@ -51,25 +53,70 @@ def lines(events: Iterable[tuple[float, Event]]) -> Iterator[str]:
 
 def read(path: Path) -> Recording:
     """Read a recording. Raises `IllegalArgumentError`, which names the line, for a file that is none; `OSError`."""
-    with path.open(encoding="utf-8") as stream:
-        first = _parsed(stream.readline(), path, 1)
+    growing = GrowingRecording(path)
+    growing.read_on()
+    return growing.recording
+
+
+class GrowingRecording:
+    """A recording that may still be written: each `read_on` reads what came since the last one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._begin()
+
+    def _begin(self) -> None:
+        self._header = b""
+        self._read = 0
+        self.recording = Recording("", [])
+
+    def read_on(self) -> bool:
+        """Read what is new; True where the file is another one than before, and all was read anew.
+
+        Raises `IllegalArgumentError`, which names the line, for a file that is none; `OSError`.
+        """
+        with self._path.open("rb") as stream:
+            header = stream.readline()
+            size = stream.seek(0, SEEK_END)
+            is_another = bool(self._header) and (header != self._header or size < self._read)
+            if is_another or not self._header:
+                self._begin()
+                self._take_header(header)
+            stream.seek(self._read)
+            self._take(stream)
+        return is_another
+
+    def _take_header(self, line: bytes) -> None:
+        first = _parsed(line, self._path, 1)
         if not isinstance(first, dict) or first.get(_FORMAT_KEY) != FORMAT:
             raise IllegalArgumentError(
-                f"{path} is no recording that this version of barnabas reads: line 1 has no {_FORMAT_KEY!r}: {FORMAT}"
+                f"{self._path} is no recording that this version of barnabas reads: "
+                f"line 1 has no {_FORMAT_KEY!r}: {FORMAT}"
             )
-        events: list[tuple[float, Event]] = []
-        for number, line in enumerate(stream, 2):
-            if not line.endswith("\n"):
+        self._header, self._read = line, len(line)
+        self.recording = Recording(str(first.get("title", "")), [], int(first.get("lost", 0)))
+
+    def _take(self, stream: Iterable[bytes]) -> None:
+        events = self.recording.events
+        for line in stream:
+            if not line.endswith(b"\n"):
                 # What is being written right now, or was cut off by the writer's end.
                 break
             if len(events) >= MOST_EVENTS:
-                raise IllegalArgumentError(f"{path} has more than {MOST_EVENTS} events; record less at a time")
-            events.append(_event(_parsed(line, path, number), path, number))
-    return Recording(str(first.get("title", "")), events, int(first.get("lost", 0)))
+                raise IllegalArgumentError(f"{self._path} has more than {MOST_EVENTS} events; record less at a time")
+            number = len(events) + 2
+            events.append(_event(_parsed(line, self._path, number), self._path, number))
+            self._read += len(line)
 
 
 #: What is numbered by each process for itself, and so far apart that numbers of two processes never meet.
-_NUMBERED = ("batch", "core")
+_NUMBERED = {
+    "batch": (events.BatchOpened, events.BatchDrained, events.BatchRequeued, events.BatchSplit, events.BatchEnded,
+              events.BatchFilled),
+    "core": (events.RequestUnsent, events.RequestInFlight, events.RequestAnswered, events.RequestCompleted,
+             events.NodeConnected, events.NodeDisconnected),
+    "task": (events.RangeBegun, events.HandoverMoved, events.RowsDecoded),
+}  # fmt: skip
 _APART = 10**9
 
 
@@ -85,11 +132,11 @@ def merged(recordings: Sequence[Recording]) -> Recording:
 
 def _numbered_apart(told: Iterable[tuple[float, Event]], more: int) -> Iterator[tuple[float, Event]]:
     for at, event in told:
-        changed = {name: getattr(event, name) + more for name in _NUMBERED if name in event._fields}
+        changed = {name: getattr(event, name) + more for name, kinds in _NUMBERED.items() if isinstance(event, kinds)}
         yield at, event._replace(**changed) if changed else event
 
 
-def _parsed(line: str, path: Path, number: int) -> Any:
+def _parsed(line: bytes, path: Path, number: int) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError):

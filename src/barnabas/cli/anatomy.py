@@ -79,7 +79,7 @@ def _stage() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="barnabas-anatomy-") as directory:
         path = Path(directory) / "stage.jsonl"
         with Stage(path):
-            print("a broker, a producer and a group are at work and recorded; Reload on the page shows what is new")
+            print("a broker, a producer and a group are at work and recorded; the page follows them")
             yield path
 
 

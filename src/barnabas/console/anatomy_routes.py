@@ -1,142 +1,153 @@
-"""The routes of the anatomy screen: which recordings, scenes and subjects there are, and one step of one of them."""
+"""The routes of the anatomy screen: which recordings, scenes and subjects there are, a step of one, and a live one."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Sequence
+import time
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from math import isfinite, nan
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, TypeVar
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from barnabas.anatomy import recording
-from barnabas.anatomy.events import Event, Violation
-from barnabas.anatomy.film import Film, subjects
+from barnabas.anatomy.film import Film, Step
 from barnabas.anatomy.picture import as_json
 from barnabas.anatomy.scenes import SCENES
 from barnabas.console.answers import number_parameter, parameter
-from barnabas.errors import IllegalArgumentError
+from barnabas.console.live import KEEP_ALIVE_SECONDS, encoded
+from barnabas.console.recordings import Recordings, Seen
+from barnabas.errors import IllegalArgumentError, IllegalStateError
 
-_MOST_FILMS = 8
-#: The name under which all recordings are shown as one.
-TOGETHER = "*"
+T = TypeVar("T")
 
-
-class _Read(NamedTuple):
-    """A recording as it was read, and what its file looked like then."""
-
-    state: tuple[int, ...]
-    recording: recording.Recording
-    subjects: dict[str, list[str]]
+MOST_LIVE = 16
+#: Seconds between two looks at a recording that is followed; writers write as often.
+LOOK_EVERY = 0.25
+#: Looking may take this share of the time; a large recording is looked at less often.
+SHARE = 0.25
 
 
 class AnatomyRoutes:
-    """Recordings by the names of their files; one that grows is read again when it is asked for."""
+    """Recordings by the names of their files; one that grows is read on when it is asked for, or followed."""
 
     def __init__(self, paths: tuple[Path, ...]) -> None:
-        self._paths = {path.name: path for path in paths}
-        self._names = [*self._paths, TOGETHER] if len(paths) > 1 else [*self._paths]
-        self._read: dict[str, _Read] = {}
-        self._films: OrderedDict[tuple[str, tuple[int, ...], str, str], Film] = OrderedDict()
+        self._recordings = Recordings(paths)
         self._lock = asyncio.Lock()
+        self._is_closed = asyncio.Event()
+        self._followers = 0
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes; none where there are no recordings."""
-        if not self._paths:
+        if not self._recordings.names:
             return []
         return [
             Route("/api/anatomy", self._overview, methods=["GET"]),
             Route("/api/anatomy/{scene}", self._step, methods=["GET"]),
+            Route("/api/anatomy/{scene}/live", self._live, methods=["GET"]),
         ]
 
+    def close(self) -> None:
+        """End what is followed, so that its connections can end."""
+        self._is_closed.set()
+
     async def _overview(self, request: Request) -> Response:
-        name = request.query_params.get("recording") or self._names[0]
-        found = await self._latest(name)
-        events = found.recording.events
-        return JSONResponse(
-            {
-                "recordings": self._names,
-                "recording": name,
-                "title": found.recording.title,
-                "events": len(events),
-                "lost": found.recording.lost,
-                "from": events[0][0] if events else 0.0,
-                "to": events[-1][0] if events else 0.0,
-                "subjects": found.subjects,
-                "violation": _first_violation(events),
-            }
-        )
+        name = self._name(request)
+        seen = await self._alone(lambda: self._recordings.latest(name))
+        return JSONResponse({"recordings": self._recordings.names, "recording": name, **_told(seen)})
 
     async def _step(self, request: Request) -> Response:
-        scene, subject = request.path_params["scene"], parameter(request, "subject")
-        if scene not in SCENES:
-            raise IllegalArgumentError(f"there is no scene {scene!r}; there are {', '.join(SCENES)}")
-        name = request.query_params.get("recording") or self._names[0]
-        found = await self._latest(name)
-        if subject not in found.subjects[scene]:
-            raise IllegalArgumentError(f"the recording has no {scene} {subject!r}")
-        async with self._lock:
-            film = await asyncio.to_thread(self._film, name, found, scene, subject)
+        name, scene, subject = self._film_of(request)
+
+        def found() -> tuple[Step, int]:
+            film = self._recordings.film(name, scene, subject)
             last = len(film) - 1
             number = number_parameter(request, "step", last)
             if "at" in request.query_params:
                 number = film.step_at(_seconds(parameter(request, "at")))
-            step = await asyncio.to_thread(film.step, min(number, last))
-        event = {"name": type(step.event).__name__, "fields": step.event._asdict()}
-        return JSONResponse(
-            {"step": step.number, "steps": len(film), "at": step.at, "event": event, "picture": as_json(step.picture)}
-        )
+            return film.step(min(number, last)), len(film)
 
-    async def _latest(self, name: str) -> _Read:
-        if name not in self._names:
-            raise IllegalArgumentError(f"there is no recording {name!r}; there are {', '.join(self._names)}")
-        async with self._lock:
-            if name == TOGETHER:
-                return await asyncio.to_thread(self._read_all)
-            return await asyncio.to_thread(self._read_again, name, self._paths[name])
+        return JSONResponse(_shown(*await self._alone(found)))
 
-    def _read_all(self) -> _Read:
-        parts = [self._read_again(name, path) for name, path in self._paths.items()]
-        state = tuple(number for part in parts for number in part.state)
-        known = self._read.get(TOGETHER)
-        if known is None or known.state != state:
-            found = recording.merged([part.recording for part in parts])
-            known = self._read[TOGETHER] = _Read(state, found, subjects(found.events))
-        return known
+    async def _live(self, request: Request) -> Response:
+        name, scene, subject = self._film_of(request)
+        if self._followers >= MOST_LIVE:
+            raise IllegalStateError(f"{MOST_LIVE} films are followed already; close a tab")
+        await self._alone(lambda: self._recordings.film(name, scene, subject))
+        return StreamingResponse(self._followed(name, scene, subject), media_type="text/event-stream")
 
-    def _read_again(self, name: str, path: Path) -> _Read:
+    async def _followed(self, name: str, scene: str, subject: str) -> AsyncIterator[bytes]:
+        """Yield each last step of a film that grows, and what its recording has by then, until the reader goes."""
+        self._followers += 1
+        steps = events = -1
+        said = time.monotonic()
         try:
-            found = path.stat()
-            state = found.st_mtime_ns, found.st_size
-            known = self._read.get(name)
-            if known is None or known.state != state:
-                read = recording.read(path)
-                known = self._read[name] = _Read(state, read, subjects(read.events))
-        except OSError as error:
-            raise IllegalArgumentError(f"{path} cannot be read: {error.strerror}") from error
-        return known
+            yield b": open\n\n"
+            while not self._is_closed.is_set():
+                began = time.monotonic()
+                seen, film = await self._alone(lambda: self._look(name, scene, subject))
+                if len(seen.recording.events) != events:
+                    events = len(seen.recording.events)
+                    yield encoded("recording", _told(seen))
+                if len(film) != steps:
+                    steps = len(film)
+                    yield encoded("step", _shown(await self._alone(partial(film.step, steps - 1)), steps))
+                    said = began
+                elif began - said > KEEP_ALIVE_SECONDS:
+                    yield b": still here\n\n"
+                    said = began
+                await self._pause(time.monotonic() - began)
+        except IllegalArgumentError as problem:
+            yield encoded("trouble", {"error": type(problem).__name__, "message": str(problem)})
+        finally:
+            self._followers -= 1
 
-    def _film(self, name: str, found: _Read, scene: str, subject: str) -> Film:
-        key = name, found.state, scene, subject
-        film = self._films.get(key)
-        if film is None:
-            film = self._films[key] = Film(found.recording.events, scene, subject)
-            while len(self._films) > _MOST_FILMS:
-                self._films.popitem(last=False)
-        self._films.move_to_end(key)
-        return film
+    async def _pause(self, took: float) -> None:
+        try:
+            await asyncio.wait_for(self._is_closed.wait(), max(LOOK_EVERY, took / SHARE) - took)
+        except TimeoutError:
+            pass
+
+    def _look(self, name: str, scene: str, subject: str) -> tuple[Seen, Film]:
+        return self._recordings.latest(name), self._recordings.film(name, scene, subject)
+
+    async def _alone(self, look: Callable[[], T]) -> T:
+        async with self._lock:
+            return await asyncio.to_thread(look)
+
+    def _name(self, request: Request) -> str:
+        return request.query_params.get("recording") or self._recordings.names[0]
+
+    def _film_of(self, request: Request) -> tuple[str, str, str]:
+        scene = request.path_params["scene"]
+        if scene not in SCENES:
+            raise IllegalArgumentError(f"there is no scene {scene!r}; there are {', '.join(SCENES)}")
+        return self._name(request), scene, parameter(request, "subject")
 
 
-def _first_violation(told: Sequence[tuple[float, Event]]) -> dict[str, float | str] | None:
-    """Return when a simulator found what must not be, and what; None where it found nothing."""
-    for at, event in told:
-        if isinstance(event, Violation):
-            return {"at": at, "what": event.what}
-    return None
+def _told(seen: Seen) -> dict[str, Any]:
+    """Return what a recording has, as a document."""
+    title, events, lost = seen.recording
+    violation = seen.subjects.violation
+    return {
+        "title": title,
+        "events": len(events),
+        "lost": lost,
+        "from": events[0][0] if events else 0.0,
+        "to": events[-1][0] if events else 0.0,
+        "subjects": seen.subjects.by_scene(),
+        "violation": None if violation is None else {"at": violation[0], "what": violation[1]},
+        "isGrowing": seen.is_growing,
+    }
+
+
+def _shown(step: Step, steps: int) -> dict[str, Any]:
+    """Return a step of so many, as a document."""
+    event = {"name": type(step.event).__name__, "fields": step.event._asdict()}
+    return {"step": step.number, "steps": steps, "at": step.at, "event": event, "picture": as_json(step.picture)}
 
 
 def _seconds(text: str) -> float:

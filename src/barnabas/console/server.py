@@ -101,7 +101,7 @@ class Console:
             ssl_keyfile=self._settings.tls_key,
         )
         scans = [] if self._records is None else [self._records.scans.cancel_all]
-        self._server = _Server(config, [self._hub.close, *scans])
+        self._server = _Server(config, [self._hub.close, self._anatomy.close, *scans])
         self._on_ready = on_ready
         await self._server.serve(sockets=[self._socket])
 

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from barnabas import anatomy
 from barnabas.errors import KafkaError
 from barnabas.spark.errors import DataLossError
 from barnabas.spark.input_partitions import input_partitions, read_partition
@@ -50,6 +51,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Losses that are known: Spark asks about 94 times a second, and is told of each once.
         self._reported: set[str] = set()
         self._commit_problem = ""
+        self._planned = 0
 
     def __getstate__(self) -> dict[str, Any]:
         return {"options": self.options}
@@ -119,7 +121,13 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._report_loss(self._why_gone(gone, begin[gone]))
         again = [partition for partition, offset in self._begun_again.items() if begin.get(partition) == offset]
         begin = {**begin, **appeared, **self._cluster().earliest(set(again) & set(until))}
-        return [OffsetRange(partition, begin[partition], offset) for partition, offset in sorted(until.items())]
+        found = [OffsetRange(partition, begin[partition], offset) for partition, offset in sorted(until.items())]
+        self._planned += 1
+        if anatomy.active is not None:
+            for each in found:
+                told = self._name, self._planned, *each.topic_partition, each.start, each.end
+                anatomy.active.record(anatomy.events.MicroBatchPlanned(*told))
+        return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's records as Arrow batches; runs in an executor."""
@@ -131,6 +139,9 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         It is for others to see: Spark's checkpoint is what counts. A commit that fails is logged; the next one makes
         up for it.
         """
+        if anatomy.active is not None:
+            for partition, offset in from_json(end).items():
+                anatomy.active.record(anatomy.events.MicroBatchEnded(self._name, *partition, offset))
         if self.options.commit_mode == "disabled":
             return
         self._uncommitted = from_json(end)
@@ -149,8 +160,14 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _cluster(self) -> OffsetReader:
         if self._offsets is None:
+            anatomy.record_if_asked("driver")
             self._offsets = OffsetReader(self.options)
         return self._offsets
+
+    @property
+    def _name(self) -> str:
+        """What the query is called in recordings: Spark does not tell a source the query's own name."""
+        return self.options.group_id or repr(self.options.strategy())
 
     def _end(self, begin: Offsets) -> Offsets:
         """Return the ends, asked for again where one lies before what was read: a broker may lag (KAFKA-7703)."""

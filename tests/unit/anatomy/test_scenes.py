@@ -176,11 +176,22 @@ def handed_over() -> None:
     assert sum(batch.num_rows for batch in fetcher.run_fetch_loop()) == 10
 
 
+#: What a driver and a task of streams tell (test_scenes_of_jobs has them at work).
+JOBS: list[tuple[float, Event]] = [
+    (200.0, e.MicroBatchPlanned("q", 1, "t", 0, 0, 9)),
+    (200.1, e.StreamsTaskStep("app", "0_0", 1, "restore", -1)),
+    (200.2, e.StoreRestored("app", "0_0", "counts", "end", 9, 9)),
+    (200.3, e.StreamsTaskCounted("app", "0_0", "consumed", "source", "t", 9, 90)),
+    (200.4, e.MicroBatchEnded("q", "t", 0, 9)),
+]
+
+
 def test_stepping_back_shows_what_was_shown_on_the_way_there(run: recording.Recording) -> None:
-    for scene, found in subjects(run.events).items():
-        film = Film(run.events, scene, max(found, key=lambda subject: len(Film(run.events, scene, subject))))
+    told = [*run.events, *JOBS]
+    for scene, found in subjects(told).items():
+        film = Film(told, scene, max(found, key=lambda subject: len(Film(told, scene, subject))))
         playing = SCENES[scene](film.subject)
-        shown = [playing.picture() for _, event in run.events if playing.apply(event)]
+        shown = [playing.picture() for _, event in told if playing.apply(event)]
         assert len(film) == len(shown) > 0
         for number in {len(film) - 1, len(film) // 2, min(KEYFRAME_STEPS, len(film) - 1), 0}:
             assert film.step(number).picture == shown[number]
@@ -200,8 +211,10 @@ def test_every_event_of_the_vocabulary_is_told_by_some_code_and_read_by_some_sce
 
     assert read == told
     assert {name for name in EVENTS if f"anatomy.events.{name}(" not in source} == set()
-    # What no seed has every time: a batch that is too large, retention, a transaction's end.
+    # What no seed has every time: a batch that is too large, retention, a transaction's end; what needs Spark is told
+    # in test_scenes_of_jobs.
     assert {kind.__name__ for kind in EVENTS.values()} - {kind.__name__ for kind in told} <= {
+        *("MicroBatchPlanned", "MicroBatchEnded", "StreamsTaskStep", "StreamsTaskCounted", "StoreRestored"),
         "BatchSplit",
         "SegmentsDeleted",
         "SegmentsReplaced",
@@ -212,9 +225,10 @@ def test_every_event_of_the_vocabulary_is_told_by_some_code_and_read_by_some_sce
 def test_a_picture_is_a_document_of_bounded_size(run: recording.Recording) -> None:
     import json
 
-    for scene, found in subjects(run.events).items():
+    told = [*run.events, *JOBS]
+    for scene, found in subjects(told).items():
         for subject in found[:3]:
-            film = Film(run.events, scene, subject)
+            film = Film(told, scene, subject)
             document = json.dumps(as_json(film.step(len(film) // 2).picture))
             assert len(document) < 50_000
 

@@ -19,7 +19,9 @@ from barnabas.anatomy.scenes.group import GroupScene
 from barnabas.anatomy.scenes.log import LogScene
 from barnabas.anatomy.scenes.producer import ProducerScene
 from barnabas.anatomy.scenes.scene import Scene
+from barnabas.anatomy.scenes.spark_query import SparkQueryScene
 from barnabas.anatomy.scenes.spark_source import SparkSourceScene
+from barnabas.anatomy.scenes.streams_task import StreamsTaskScene
 from barnabas.anatomy.scenes.transactions import TransactionScene
 
 #: In the order in which they are offered.
@@ -30,5 +32,7 @@ SCENES: dict[str, type[Scene]] = {
     "log": LogScene,
     "cluster": ClusterScene,
     "transactions": TransactionScene,
+    "query": SparkQueryScene,
     "spark": SparkSourceScene,
+    "streams": StreamsTaskScene,
 }

@@ -13,7 +13,10 @@ from barnabas.anatomy.scenes.scene import LAST
 if TYPE_CHECKING:
     from barnabas.anatomy.events import Event
 
-_OF_LOGS = events.LogMoved | events.SegmentRolled | events.SegmentsDeleted | events.SegmentsReplaced | events.LogCleaned
+_OF_LOGS = (
+    events.LogMoved | events.SegmentRolled | events.SegmentsDeleted | events.SegmentsReplaced | events.LogCleaned
+    | events.MarkerWritten
+)  # fmt: skip
 _OFFSETS = ("start_offset", "last_stable_offset", "high_watermark", "end_offset")
 
 
@@ -28,6 +31,7 @@ class LogScene:
         self._clean_to = -1
         self._work: deque[Box] = deque(maxlen=LAST)
         self._works = 0
+        self._markers: deque[Box] = deque(maxlen=LAST)
 
     @staticmethod
     def subject_of(event: Event) -> str | None:
@@ -52,6 +56,10 @@ class LogScene:
             for base in [base for base in self._segments if event.base_offset <= base < event.end_offset]:
                 del self._segments[base]
             self._segments[event.base_offset] = event.size
+        elif isinstance(event, events.MarkerWritten):
+            whose: dict[str, str | int | float] = {"producer_id": event.producer_id, "epoch": event.epoch}
+            kind = "good" if event.outcome == "commit" else "split"
+            self._markers.appendleft(Box(f"marker {event.offset}", f"{event.outcome} {event.offset}", kind, whose))
         else:
             self._clean_to = event.end_offset
             facts = {"bytes_before": event.bytes_before, "bytes_after": event.bytes_after, "keys": event.keys}
@@ -68,6 +76,7 @@ class LogScene:
             (
                 lane("segments", self._segment_boxes(), partition=self._partition),
                 lane("offsets", self._offset_boxes()),
+                lane("log_markers", self._markers),
                 lane("log_work", self._work),
             )
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.anatomy import events
-from barnabas.anatomy.picture import Box, Picture, lane, picture
+from barnabas.anatomy.picture import Box, Lane, Picture, lane, picture
 from barnabas.anatomy.scenes.requests import Requests
 from barnabas.anatomy.scenes.scene import LAST
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from barnabas.anatomy.events import Event
 
 _Facts = dict[str, str | int | float]
-_OF_BATCHES = events.BatchDrained | events.BatchRequeued | events.BatchSplit | events.BatchEnded
+_OfBatch = events.BatchDrained | events.BatchRequeued | events.BatchSplit | events.BatchEnded | events.BatchFilled
 
 
 class _Batch:
@@ -27,9 +27,11 @@ class _Batch:
         self.node: int | None = None
         self.kind = "open"
         self.facts: _Facts = {}
+        self.fill: float | None = None
 
     def box(self) -> Box:
-        return Box(f"batch {self.number}", f"#{self.number}", self.kind, {"partition": self.partition, **self.facts})
+        facts = {"partition": self.partition, **self.facts}
+        return Box(f"batch {self.number}", f"#{self.number}", self.kind, facts, self.fill)
 
 
 class ProducerScene:
@@ -42,6 +44,7 @@ class ProducerScene:
         self._nodes: dict[int, dict[int, _Batch]] = {}
         self._ended: deque[_Batch] = deque(maxlen=LAST)
         self._requests = Requests(subject)
+        self._memory: events.MemoryUsed | None = None
 
     @staticmethod
     def subject_of(event: Event) -> str | None:
@@ -52,9 +55,14 @@ class ProducerScene:
         """See `Scene`."""
         if isinstance(event, events.BatchOpened):
             return event.client == self._client and self._opened(event)
-        if isinstance(event, _OF_BATCHES):
+        if isinstance(event, _OfBatch):
             batch = self._batches.get(event.batch)
             return batch is not None and self._moved(batch, event)
+        if isinstance(event, events.MemoryUsed):
+            if event.client != self._client:
+                return False
+            self._memory = event
+            return True
         is_ours = self._requests.apply(event)
         if is_ours and isinstance(event, events.RequestInFlight) and event.api == "PRODUCE":
             for batch in self._nodes.get(event.node, {}).values():
@@ -69,11 +77,15 @@ class ProducerScene:
         self._deques.setdefault(partition, deque()).append(batch)
         return True
 
-    def _moved(
-        self, batch: _Batch, event: events.BatchDrained | events.BatchRequeued | events.BatchSplit | events.BatchEnded
-    ) -> bool:
-        if isinstance(event, events.BatchDrained):
+    def _moved(self, batch: _Batch, event: _OfBatch) -> bool:
+        if isinstance(event, events.BatchFilled):
+            if batch.kind != "open":
+                return False
+            batch.facts = {"records": event.records, "size": event.size}
+            batch.fill = min(1.0, event.size / event.limit)
+        elif isinstance(event, events.BatchDrained):
             self._take_out(batch)
+            batch.fill = None
             batch.kind, batch.node = "drained", event.node
             batch.facts = {
                 "records": event.records,
@@ -123,10 +135,19 @@ class ProducerScene:
                     lane("drained", (batch.box() for batch in batches.values()), node=node)
                     for node, batches in sorted(self._nodes.items())
                 ),
+                *self._memory_lanes(),
                 *self._requests.lanes(),
                 lane("ended", self._last()),
             )
         )
+
+    def _memory_lanes(self) -> Iterator[Lane]:
+        found = self._memory
+        if found is not None:
+            used = found.total - found.free
+            facts: _Facts = {"free": found.free, "waiting_threads": found.waiting}
+            kind = "bad" if found.waiting else "done"
+            yield lane("memory", [Box("memory", "buffer.memory", kind, facts, used / found.total)])
 
     def _last(self) -> Iterator[Box]:
         return (batch.box() for batch in reversed(self._ended))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from barnabas import errors
+from barnabas import anatomy, errors
 from barnabas.broker.instant import Instant
 from barnabas.broker.log.append_origin import COORDINATOR
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC
@@ -66,7 +66,10 @@ class PartitionMarkers:
         )
         partition = self._replica_manager.partition(topic, index)
         partition.check_leader()
-        self._replica_manager.append(partition, control_record, now_ms, COORDINATOR)
+        offset = self._replica_manager.append(partition, control_record, now_ms, COORDINATOR).first_offset
+        if anatomy.active is not None:
+            told = marker.producer_id, marker.producer_epoch, "commit" if marker.commit else "abort", offset
+            anatomy.active.record(anatomy.events.MarkerWritten(topic, index, *told))
         if topic == GROUP_METADATA_TOPIC:
             self._group_coordinator().complete_transaction(index, marker.producer_id, marker.commit)
 

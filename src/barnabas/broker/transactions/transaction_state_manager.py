@@ -99,12 +99,16 @@ class TransactionStateManager:
             self._by_partition.setdefault(self.partition_of(transactional_id), {})[transactional_id] = None
         self.by_id[transactional_id] = metadata
         if anatomy.active is not None:
-            names = transactional_id, NAMES[metadata.state], metadata.producer_id, metadata.producer_epoch
-            anatomy.active.record(anatomy.events.TransactionState(*names, len(metadata.partitions)))
+            self._tell_state(anatomy.active, metadata)
         if metadata.state == ONGOING:
             self.ongoing[transactional_id] = None
         else:
             self.ongoing.pop(transactional_id, None)
+
+    def _tell_state(self, recorder: anatomy.Recorder, metadata: TransactionMetadata) -> None:
+        whose = metadata.transactional_id, NAMES[metadata.state], metadata.producer_id, metadata.producer_epoch
+        names = ",".join(f"{topic}-{index}" for topic, index in sorted(metadata.partitions))
+        recorder.record(anatomy.events.TransactionState(*whose, len(metadata.partitions), names))
 
     def _forget(self, transactional_id: str) -> None:
         if self.by_id.pop(transactional_id, None) is not None:

@@ -9,6 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas import anatomy
+from barnabas.client.producer.accumulator_view import AccumulatorView
 from barnabas.client.producer.append import RecordAppender, TopicInfo
 from barnabas.client.producer.append_results import RecordAppendResult, RowsAppendResult
 from barnabas.client.producer.batch_drainer import BatchDrainer
@@ -70,6 +71,7 @@ class RecordAccumulator(RecordAppender):
         self.batch_size = max(1, settings.batch_size)
         self.delivery_timeout = settings.delivery_timeout
         self._client_id = settings.client_id
+        self._view = AccumulatorView(settings.client_id, self.batch_size)
         self._linger = settings.linger
         self._retry_backoff = settings.retry_backoff
         self._new_builder = new_builder
@@ -271,6 +273,8 @@ class RecordAccumulator(RecordAppender):
         delay = inf
         rushed = self.free.queued > 0 or self.closed or self._flushes_in_progress > 0 or self._is_completing()
         with self._lock:
+            if anatomy.active is not None:
+                self._view.tell(anatomy.active, self._queues, self.free, now)
             for tp, queue in self._queues.filled.items():
                 leader, leader_epoch = cluster.leader_and_epoch(tp)
                 if leader is None:

@@ -12,6 +12,7 @@ from contextlib import closing, suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from barnabas import anatomy
 from barnabas.client.admin.admin_client import AdminClient
 from barnabas.errors import KafkaError
 from barnabas.protocol.topic_partition import TopicPartition
@@ -35,6 +36,7 @@ from barnabas.streams.spark.restorable_task import BatchPlan, EngineTask, TaskPl
 from barnabas.streams.spark.send_errors import SendErrors, asks
 from barnabas.streams.spark.state_directory import clean
 from barnabas.streams.spark.state_protocol import Compute, Keep, ReadDecision, Restore, TaskBatch, run_task
+from barnabas.streams.spark.task_events import TaskTeller
 from barnabas.streams.spark.task_measures import BatchCounts, RestoreEvent, TaskAnswer, TaskMeasures
 from barnabas.streams.spark.topology_shape import fingerprint
 from barnabas.streams.state.store import StateStore
@@ -48,6 +50,11 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger(__name__)
 
 Rows = Generator["pa.RecordBatch", None, Any]
+
+#: What anatomy calls the steps of `state_protocol`.
+STEPS: dict[type[object], str] = {
+    ReadDecision: "read_decision", Restore: "restore", Keep: "keep", Compute: "compute",
+}  # fmt: skip
 
 
 class Request(NamedTuple):
@@ -148,12 +155,17 @@ class TaskHome:
         self.catch_up_global(plan)
         topology = self._application.subtopologies[id.subtopology]
         settings = TaskSettings(self._config, None, self._global_store, self._partitions_of, self.keeps_origins)
-        held.restore(TaskPlan(topology, id, settings, plan), self._changelogs, state, self._tell)
+        tell = self.teller(plan["task"]).restoring(self._tell)
+        held.restore(TaskPlan(topology, id, settings, plan), self._changelogs, state, tell)
         if held.kept is not None and self._last is not None:
             states = self._last.states_after().values()
             ends = {each.task: {topic: max(found.values()) for topic, found in each.ends.items()} for each in states}
             values = self._config.values
             clean(self._folder, ends, values["state.cleanup.delay.ms"], values["acceptable.recovery.lag"])
+
+    def teller(self, task: str) -> TaskTeller:
+        """Return what tells of a task where this process is recorded."""
+        return TaskTeller(self._config.application_id, task)
 
     def catch_up_global(self, plan: BatchPlan) -> None:
         """Fill the global stores up to where the batch's plan says."""
@@ -255,6 +267,7 @@ class Attempt:
         self._counts: BatchCounts | None = None
         self._dropped_before = 0
         self._began = time.monotonic()
+        self._teller = home.teller(self._plan["task"])
         self.rows = self._run()
 
     def left_out(self, row: pa.RecordBatch) -> None:
@@ -291,15 +304,22 @@ class Attempt:
         try:
             step = next(steps)
             while True:
+                self._tell_step(STEPS[type(step)])
                 result = (yield from self._computed()) if isinstance(step, Compute) else self._perform(step)
                 step = steps.send(result)
         except StopIteration as ended:
             self.was_decided = not ended.value
+            self._tell_step("decided" if self.was_decided else "computed")
         except ProcessorStateError:
             self._held.close()  # another attempt opens its directory again
             raise
         finally:
             steps.close()
+
+    def _tell_step(self, step: str) -> None:
+        if anatomy.active is not None:
+            task = self._held.task
+            self._teller.step(anatomy.active, self._spark.batch, step, -1 if task is None else task.stream_time)
 
     def _perform(self, step: ReadDecision | Restore | Keep) -> Decision | None:
         if isinstance(step, ReadDecision):
@@ -319,12 +339,12 @@ class Attempt:
         self._dropped_before = task.dropped_records
         if self._home.must_wait(task.id.subtopology):
             for batch in self._batches:
-                counts.read(batch)
+                self._read(counts, batch)
                 task.add_records(rows.input_records(batch))
             yield from self._worked_off(task, counts, now)
         else:
             for batch in self._batches:
-                counts.read(batch)
+                self._read(counts, batch)
                 # The source has merged the topics. Of records of one topic alone the engine keeps the order; of more it
                 # would decide ties of time by itself, and not the same way when a batch arrives in other pieces.
                 for _, run in groupby(rows.input_records(batch), key=_topic):
@@ -336,12 +356,19 @@ class Attempt:
         if (sent := self._output(task.commit())) is not None:
             counts.wrote(sent)
             yield sent
+        if anatomy.active is not None:
+            self._teller.counted(anatomy.active, "produced", counts.produced)
         text = json.dumps({
             "id": uuid.uuid4().hex, "fingerprint": self._home.shape_of(task.id).fingerprint,
             "metadata": task.metadata().decode(), "positions": _positions(self._plan),
         })  # fmt: skip
         self.note = Note(self._plan["task"], text, self._home.changelogs_of(task.id))
         return text
+
+    def _read(self, counts: BatchCounts, batch: pa.RecordBatch) -> None:
+        counts.read(batch)
+        if anatomy.active is not None:
+            self._teller.counted(anatomy.active, "consumed", counts.consumed)
 
     def _output(self, records: list[OutputRecord]) -> pa.RecordBatch | None:
         return rows.output_rows(records, with_origins=self._home.keeps_origins)
