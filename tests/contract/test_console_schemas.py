@@ -76,3 +76,34 @@ def test_values_are_read_with_the_schema_of_their_id(
 
     (record,) = [record for kind, batch in events if kind == "records" for record in batch]
     assert json.loads(record["value"]["text"]) == {"carrier": "UA"}
+
+
+def test_a_schema_is_checked_registered_and_deleted_again(console: RunningConsole, registry: SchemaRegistry) -> None:
+    def wanted(*names: str) -> dict[str, str]:
+        return {"subject": "new-ü", "type": "AVRO", "schema": avro(*names)}
+
+    assert console.post("/api/schema/check", wanted("a"))["isCompatible"]
+    assert "new-ü" not in registry.subjects
+    console.post("/api/schema/register", wanted("a"))
+    refused = console.post("/api/schema/check", wanted("b"))
+    assert (refused["isCompatible"], refused["problems"]) == (
+        False, ["it is not BACKWARD compatible with the versions there are"],
+    )  # fmt: skip
+    console.post("/api/schema/register", wanted("a", "b"))
+    assert [row["version"] for row in console.get("/api/schema?subject=new-%C3%BC")["versions"]] == [2, 1]
+
+    body = {"subject": "new-ü", "confirm": "new-ü"}
+    assert console.post("/api/schema/delete", {**body, "confirm": ""}, 400)["error"] == "IllegalArgumentError"
+    assert console.post("/api/schema/delete", {**body, "version": 1})["versions"] == [1]
+    assert [row["version"] for row in console.get("/api/schema?subject=new-%C3%BC")["versions"]] == [2]
+    console.post("/api/schema/delete", body)
+    assert "new-ü" not in console.get("/api/schemas")["subjects"]
+    assert "new-ü" in console.post("/api/schema/delete", body, 400)["message"]
+
+
+def test_a_subject_gets_a_compatibility_of_its_own(console: RunningConsole) -> None:
+    console.post("/api/schema/compatibility", {"subject": "a", "compatibility": "FULL"})
+    assert console.get("/api/schema?subject=a")["compatibility"] == "FULL"
+    for wrong in ({"subject": "a", "compatibility": "SOME"}, {"subject": "a", "type": "XML", "schema": ""}):
+        path = "compatibility" if "compatibility" in wrong else "check"
+        assert "must be one of" in console.post(f"/api/schema/{path}", wrong, 400)["message"]

@@ -17,6 +17,8 @@ class SchemaRegistry:
     def __init__(self) -> None:
         self.schemas: list[dict[str, Any]] = []
         self.subjects: dict[str, list[int]] = {}
+        self.levels: dict[str, str] = {}
+        self.deleted: set[tuple[str, int]] = set()
         self.requests: list[str] = []
         registry = self
 
@@ -26,6 +28,12 @@ class SchemaRegistry:
 
             def do_POST(self) -> None:
                 self._answer("POST", json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+            def do_PUT(self) -> None:
+                self._answer("PUT", json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+            def do_DELETE(self) -> None:
+                self._answer("DELETE", {})
 
             def _answer(self, method: str, body: dict[str, Any]) -> None:
                 path = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path)
@@ -55,7 +63,11 @@ class SchemaRegistry:
             found = [schema for schema in self.schemas if _guid(schema) == path[2]]
             return (200, {"guid": path[2], **found[0]}) if found else (404, _error(40403, "Schema not found"))
         if path[0] == "config":
-            return (200, {"compatibilityLevel": "BACKWARD"}) if len(path) == 1 else (404, _error(40408, "no own level"))
+            return self._level(method, path, body)
+        if path[0] == "compatibility":
+            # Compatible is here what has all fields of the newest version.
+            known = self._fields(self.schemas[self.subjects[path[2]][-1] - 1]["schema"])
+            return 200, {"is_compatible": known <= self._fields(body["schema"])}
         if path[0] != "subjects":
             return 404, _error(404, "Not found")
         if len(path) == 1:
@@ -63,13 +75,35 @@ class SchemaRegistry:
         versions = self.subjects.get(path[1], [])
         if method == "POST":
             return self._post(path, versions, body)
+        if method == "DELETE" and versions:
+            return self._delete(path, versions)
         if path[-1] == "versions" and versions:
-            return 200, list(range(1, len(versions) + 1))
+            return 200, [number for number in range(1, len(versions) + 1) if (path[1], number) not in self.deleted]
         if path[-1] == "latest" and versions:
             return 200, self._registered(path[1], len(versions))
         if path[-1].isdigit() and int(path[-1]) <= len(versions):
             return 200, self._registered(path[1], int(path[-1]))
         return 404, _error(40401, "Subject not found")
+
+    @staticmethod
+    def _fields(schema: str) -> set[str]:
+        return {field["name"] for field in json.loads(schema).get("fields", [])}
+
+    def _level(self, method: str, path: list[str], body: dict[str, Any]) -> tuple[int, Any]:
+        if method == "PUT":
+            self.levels[path[1]] = body["compatibility"]
+            return 200, body
+        if len(path) == 1:
+            return 200, {"compatibilityLevel": "BACKWARD"}
+        level = self.levels.get(path[1])
+        return (404, _error(40408, "no own level")) if level is None else (200, {"compatibilityLevel": level})
+
+    def _delete(self, path: list[str], versions: list[int]) -> tuple[int, Any]:
+        if len(path) == 2:
+            del self.subjects[path[1]]
+            return 200, list(range(1, len(versions) + 1))
+        self.deleted.add((path[1], int(path[3])))
+        return 200, int(path[3])
 
     def _post(self, path: list[str], versions: list[int], body: dict[str, Any]) -> tuple[int, Any]:
         schema = {key: body[key] for key in ("schema", "schemaType", "references") if body.get(key)}

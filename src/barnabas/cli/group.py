@@ -9,13 +9,15 @@ from barnabas.cli.arguments import Subparsers, add_command, add_connection
 from barnabas.cli.committed_offsets import committed_partitions
 from barnabas.cli.connection import admin_client
 from barnabas.cli.output import print_json, print_rows, print_table, printable, report_failures
-from barnabas.client.admin.groups import GroupType
+from barnabas.client.admin.groups import GroupType, MemberToRemove
+from barnabas.errors import IllegalArgumentError
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterable
 
     from barnabas.client.admin.admin_client import AdminClient
-    from barnabas.client.admin.groups import GroupDescription
+    from barnabas.client.admin.groups import GroupDescription, MemberDescription
 
 _EXAMPLES = """\
   barnabas group describe tower
@@ -48,6 +50,13 @@ def add_parser(subparsers: Subparsers) -> None:
     add_connection(delete)
     delete.set_defaults(action=_delete)
 
+    removing = add_command(parts, "remove-members", "make members leave a group")
+    removing.add_argument("group", metavar="GROUP")
+    removing.add_argument("members", metavar="MEMBER", nargs="*", help="member ids, or instance ids of static members")
+    removing.add_argument("--all", action="store_true", help="all members")
+    add_connection(removing)
+    removing.set_defaults(action=_remove_members)
+
     group_offsets.add_parsers(parts)
 
 
@@ -60,6 +69,28 @@ def _list(args: Namespace) -> int:
     ]
     print_rows(args.output, rows, ("group", "state", "type", "protocolType"))
     return 0
+
+
+def _remove_members(args: Namespace) -> int:
+    if bool(args.members) == args.all:
+        raise IllegalArgumentError("name the members, or give --all")
+    with admin_client(args) as admin:
+        there = admin.describe_groups([args.group])[args.group].members
+        wanted = there if args.all else [_member(there, name) for name in args.members]
+        chosen = [MemberToRemove(member.group_instance_id, member.member_id) for member in wanted]
+        if not chosen:
+            print_rows(args.output, [], ("member", "removed"))
+            return 0
+        removed = admin.remove_members_from_consumer_group(args.group, chosen, raise_errors=False)
+    print_rows(args.output, [{"member": str(member), "removed": True} for member in removed], ("member", "removed"))
+    return report_failures("group remove-members", removed.errors.values())
+
+
+def _member(there: Iterable[MemberDescription], name: str) -> MemberDescription:
+    found = next((member for member in there if name in (member.member_id, member.group_instance_id)), None)
+    if found is None:
+        raise IllegalArgumentError(f"the group has no member {name!r}: `barnabas group describe` lists them")
+    return found
 
 
 def _describe(args: Namespace) -> int:

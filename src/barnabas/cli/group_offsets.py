@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.cli import share_group
@@ -9,6 +12,7 @@ from barnabas.cli.arguments import Subparsers, add_command, add_connection, not_
 from barnabas.cli.connection import admin_client
 from barnabas.cli.output import note, print_rows, report_failures
 from barnabas.client.admin.groups import GroupType
+from barnabas.client.offsets_plan import parse_plan
 from barnabas.client.position_syntax import BEGINNING, END, OFFSET, TIME, Position, Range, parse_time
 from barnabas.clock import wall_clock_ms
 from barnabas.errors import GroupNotEmptyError, IllegalArgumentError, KafkaError, UnknownTopicOrPartitionError
@@ -47,6 +51,13 @@ def add_parsers(parts: Subparsers) -> None:
     add_connection(reset)
     reset.set_defaults(action=_reset)
 
+    planned = add_command(actions, "import", "move offsets to what a file says")
+    planned.add_argument("group", metavar="GROUP")
+    planned.add_argument("file", metavar="FILE", help="lines of topic,partition,offset; - is standard input")
+    planned.add_argument("--execute", action="store_true", help="do it; without this only show what would be done")
+    add_connection(planned)
+    planned.set_defaults(action=_import)
+
     delete = add_command(actions, "delete", "forget offsets of topics that no member is subscribed to")
     _add_scope(delete)
     add_connection(delete)
@@ -81,8 +92,33 @@ def _reset(args: argparse.Namespace) -> int:
         check(admin, args.group)
         moves = _moves(admin, args, position, _committed(admin, args.group, is_shared=is_shared))
         if args.execute:
-            alter = admin.alter_share_group_offsets if is_shared else admin.alter_consumer_group_offsets
-            alter(args.group, {move.partition: move.offset for move in moves})
+            _carry_out(admin, args.group, moves, is_shared=is_shared)
+    _print(args, moves)
+    return 0
+
+
+def _import(args: argparse.Namespace) -> int:
+    with contextlib.nullcontext(sys.stdin) if args.file == "-" else Path(args.file).open(encoding="utf-8") as stream:
+        plan = parse_plan(stream.read())
+    with admin_client(args) as admin:
+        is_shared = bool(share_group.share_groups(admin, [args.group]))
+        check = share_group.check_without_members if is_shared else _check_without_members
+        check(admin, args.group)
+        committed = _committed(admin, args.group, is_shared=is_shared)
+        bounds = _bounds(admin, sorted(plan))
+        moves = [Move(each, committed.get(each), plan[each], bounds[each]) for each in sorted(plan)]
+        if args.execute:
+            _carry_out(admin, args.group, moves, is_shared=is_shared)
+    _print(args, moves)
+    return 0
+
+
+def _carry_out(admin: AdminClient, group: str, moves: list[Move], *, is_shared: bool) -> None:
+    alter = admin.alter_share_group_offsets if is_shared else admin.alter_consumer_group_offsets
+    alter(group, {move.partition: move.offset for move in moves})
+
+
+def _print(args: argparse.Namespace, moves: list[Move]) -> None:
     rows = [
         {
             "topic": move.partition.topic,
@@ -99,7 +135,6 @@ def _reset(args: argparse.Namespace) -> int:
             note(f"{move.partition}: {move.wanted} is outside of {move.bounds.first} to {move.bounds.end}")
     if not args.execute:
         note("nothing was changed; --execute does it")
-    return 0
 
 
 def _position(args: argparse.Namespace) -> Position | None:
@@ -138,13 +173,10 @@ def _committed(admin: AdminClient, group: str, *, is_shared: bool) -> dict[Topic
 def _moves(
     admin: AdminClient, args: argparse.Namespace, position: Position | None, offsets: dict[TopicPartition, int]
 ) -> list[Move]:
-    from barnabas.cli.topic_offsets import partition_bounds, resolve_all
+    from barnabas.cli.topic_offsets import resolve_all
 
     partitions = _scope(admin, args, sorted(offsets))
-    bounds = partition_bounds(admin, partitions)
-    missing = [partition for partition in partitions if partition not in bounds]
-    if missing:
-        raise UnknownTopicOrPartitionError(f"there is no partition {', '.join(map(str, missing))}")
+    bounds = _bounds(admin, partitions)
     if position is None:
         without = [str(partition) for partition in partitions if partition not in offsets]
         if without:
@@ -155,6 +187,16 @@ def _moves(
     else:
         wanted = resolve_all(admin, position, bounds)
     return [Move(partition, offsets.get(partition), wanted[partition], bounds[partition]) for partition in partitions]
+
+
+def _bounds(admin: AdminClient, partitions: list[TopicPartition]) -> dict[TopicPartition, Range]:
+    from barnabas.cli.topic_offsets import partition_bounds
+
+    bounds = partition_bounds(admin, partitions)
+    missing = [partition for partition in partitions if partition not in bounds]
+    if missing:
+        raise UnknownTopicOrPartitionError(f"there is no partition {', '.join(map(str, missing))}")
+    return bounds
 
 
 def _scope(admin: AdminClient, args: argparse.Namespace, committed: list[TopicPartition]) -> list[TopicPartition]:

@@ -66,6 +66,10 @@ class Body:
             raise IllegalArgumentError("the body is no JSON object")
         return cls(document)
 
+    def has(self, name: str) -> bool:
+        """Whether there is such a field."""
+        return self._fields.get(name) is not None
+
     def text(self, name: str) -> str:
         """Return a text."""
         return str(self._typed(name, str, "a text"))

@@ -1,16 +1,16 @@
-"""Groups: their members, who is assigned what, lag now and over time; offsets moved with a preview."""
+"""Groups: their members, who is assigned what, lag now and over time; members removed, groups deleted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypedDict
 
-from barnabas.admin import OffsetSpec
-from barnabas.client.position_syntax import BEGINNING, END, TIME, Range, parse_position, resolve
+from barnabas.admin import MemberToRemove
 from barnabas.console.answers import Place, place
+from barnabas.console.group_kinds import described_group, positions_of
+from barnabas.console.group_offsets import bounds
 from barnabas.console.lag_clock import DelayRow, delay_row
-from barnabas.console.streams_groups import described_group
-from barnabas.errors import GroupNotEmptyError, IllegalArgumentError
+from barnabas.errors import IllegalArgumentError
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class OffsetRow(Place):
     end: int | None
     lag: int | None
     delay: DelayRow | None
-    member: str | None
+    members: list[str]
 
 
 class Group(TypedDict):
@@ -75,22 +75,6 @@ class Group(TypedDict):
     lag: int
     history: list[tuple[int, int, int | None]]
     commands: dict[str, str]
-
-
-class Move(Place):
-    """Where a committed offset is, and where it goes."""
-
-    committed: int | None
-    offset: int
-    lag: int
-
-
-class Moved(TypedDict):
-    """The moves, made or with `dryRun` only shown."""
-
-    dryRun: bool
-    moves: list[Move]
-    command: str
 
 
 class LagNow(TypedDict):
@@ -127,14 +111,14 @@ async def all_groups(admin: AdminClient, commands: Commands) -> Groups:
 async def group(admin: AdminClient, name: str, sampler: Sampler, now_ms: int, commands: Commands) -> Group:
     """Return one group. Raises `GroupIdNotFoundError`, `GroupAuthorizationError`, ..."""
     description = await described_group(admin, name)
-    committed = {p: found.offset for p, found in (await admin.list_consumer_group_offsets(name)).items()}
+    committed, told = await positions_of(admin, description)
     owners = _owners(description)
     partitions = sorted(committed.keys() | owners.keys())
-    _, ends = await _bounds(admin, partitions)
+    _, ends = await bounds(admin, partitions)
     rows: list[OffsetRow] = []
     for partition in partitions:
         at, end = committed.get(partition), ends.get(partition)
-        lag = None if at is None or end is None else max(0, end - at)
+        lag = told.get(partition, None if at is None or end is None else max(0, end - at))
         delay = None if at is None else sampler.lag_clock.delay(partition, at, now_ms)
         rows.append(
             {
@@ -144,7 +128,7 @@ async def group(admin: AdminClient, name: str, sampler: Sampler, now_ms: int, co
                 "lag": lag,
                 # The clock has not looked since: nothing waits where nothing is left.
                 "delay": {"ms": 0, "isAtLeast": False} if lag == 0 else delay_row(delay),
-                "member": owners.get(partition),
+                "members": owners.get(partition, []),
             }
         )
     return {
@@ -174,60 +158,13 @@ async def group(admin: AdminClient, name: str, sampler: Sampler, now_ms: int, co
     }
 
 
-def _owners(description: GroupDescription) -> dict[TopicPartition, str]:
-    return {p: member.member_id for member in description.members for p in member.assignment}
-
-
-async def _bounds(
-    admin: AdminClient, partitions: list[TopicPartition]
-) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]]:
-    if not partitions:
-        return {}, {}
-    first = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST), raise_errors=False)
-    end = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST), raise_errors=False)
-    both = first.keys() & end.keys()
-    return {p: first[p].offset for p in both}, {p: end[p].offset for p in both}
-
-
-async def move_offsets(admin: AdminClient, body: Body, now_ms: int, commands: Commands) -> Moved:
-    """Move what a group has committed to a place, or with `dryRun` only say where that is.
-
-    Raises `GroupNotEmptyError` while it has members, `IllegalArgumentError`, ...
-    """
-    name, to, dry_run, topics = body.text("group"), body.text("to"), body.flag("dryRun"), body.texts("topics")
-    position = parse_position(to, now_ms)
-    if position.kind in (BEGINNING, END) and position.value:
-        raise IllegalArgumentError(f"{to!r}: offsets move to beginning, end, an offset, or a time such as -5m")
-    description = await described_group(admin, name)
-    if description.members and not dry_run:
-        raise GroupNotEmptyError(f"group {name!r} has {len(description.members)} members, who would not notice")
-    committed = {p: found.offset for p, found in (await admin.list_consumer_group_offsets(name)).items()}
-    chosen = sorted(partition for partition in committed if not topics or partition.topic in topics)
-    if not chosen:
-        raise IllegalArgumentError(f"group {name!r} has no committed offsets there to move")
-    first, ends = await _bounds(admin, chosen)
-    known = [partition for partition in chosen if partition in ends]
-    at_time: dict[TopicPartition, int] = {}
-    if position.kind == TIME:
-        listed = await admin.list_offsets(dict.fromkeys(known, position.value))
-        at_time = {partition: found.offset for partition, found in listed.items() if found.offset >= 0}
-    targets = {p: resolve(position, Range(first[p], ends[p]), at_time.get(p)) for p in known}
-    if not dry_run:
-        await admin.alter_consumer_group_offsets(name, targets)
-    moves: list[Move] = [
-        {**place(p), "committed": committed[p], "offset": target, "lag": ends[p] - target}
-        for p, target in targets.items()
-    ]
-    return {"dryRun": dry_run, "moves": moves, "command": _command(commands, name, to, topics, dry_run=dry_run)}
-
-
-_PLACES = {"beginning": "--to-earliest", "earliest": "--to-earliest", "end": "--to-latest", "latest": "--to-latest"}
-
-
-def _command(commands: Commands, name: str, to: str, topics: list[str], *, dry_run: bool) -> str:
-    where = [_PLACES[to]] if to in _PLACES else ["--to-offset" if to.isdecimal() else "--to-datetime", to]
-    which = [word for topic in topics for word in ("--topic", topic)] or ["--all-topics"]
-    return commands.line("group", "offsets", "reset", name, *which, *where, *([] if dry_run else ["--execute"]))
+def _owners(description: GroupDescription) -> dict[TopicPartition, list[str]]:
+    """Return whose each partition is; in a share group it may be several members'."""
+    found: dict[TopicPartition, list[str]] = {}
+    for member in description.members:
+        for partition in member.assignment:
+            found.setdefault(partition, []).append(member.member_id)
+    return found
 
 
 class Deleted(TypedDict):
@@ -243,3 +180,26 @@ async def delete(admin: AdminClient, body: Body, commands: Commands) -> Deleted:
     body.confirmed(name)
     await admin.delete_groups([name])
     return {"group": name, "command": commands.line("group", "delete", name)}
+
+
+class Removed(TypedDict):
+    """The members that were made to leave."""
+
+    members: list[str]
+    command: str
+
+
+async def remove_members(admin: AdminClient, body: Body, commands: Commands) -> Removed:
+    """Make members leave a group, whose others then get their partitions.
+
+    Raises `UnknownMemberIdError` for one that is gone, `IllegalArgumentError`, ...
+    """
+    name, wanted = body.text("group"), body.texts("members")
+    body.confirmed(name)
+    there = {member.member_id: member for member in (await described_group(admin, name)).members}
+    missing = [member for member in wanted if member not in there]
+    if missing or not wanted:
+        raise IllegalArgumentError(f"members must be some of {', '.join(there) or 'a group that has none'}")
+    chosen = [MemberToRemove(there[member].group_instance_id, member) for member in wanted]
+    await admin.remove_members_from_consumer_group(name, chosen, reason="removed in the console")
+    return {"members": wanted, "command": commands.line("group", "remove-members", name, *wanted)}

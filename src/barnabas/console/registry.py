@@ -101,11 +101,42 @@ class Registry:
                 continue
         return None
 
+    def problems(self, subject: str, schema: Schema) -> list[str]:
+        """Return why a schema cannot be a subject's next version; empty where it can, or the subject is new."""
+        what = f"the registry does not check a schema for {subject!r}"
+        if subject not in self.subjects():
+            return []
+        answer = self._asked(what, partial(self._client.test_compatibility_all_versions, subject, _sent(schema)))
+        return [] if answer else [f"it is not {self.compatibility(subject)} compatible with the versions there are"]
+
+    def register(self, subject: str, schema: Schema) -> int:
+        """Register a schema; returns its id."""
+        what = f"the registry does not take the schema for {subject!r}"
+        return int(self._asked(what, partial(self._client.register_schema, subject, _sent(schema))))
+
+    def set_compatibility(self, subject: str, level: str) -> None:
+        """Say what the next version of a subject must be compatible with."""
+        what = f"the registry does not take a compatibility for {subject!r}"
+        self._asked(what, partial(self._client.set_compatibility, subject_name=subject, level=level))
+
+    def delete(self, subject: str, version: int | None) -> list[int]:
+        """Delete a subject or a version of it; returns the versions that are gone. Their ids stay known."""
+        what = f"the registry does not delete {subject!r}"
+        if version is None:
+            return sorted(self._asked(what, partial(self._client.delete_subject, subject)))
+        return [int(self._asked(what, partial(self._client.delete_version, subject, version)))]
+
     def _asked(self, what: str, ask: Callable[[], T]) -> T:
         try:
             return ask()
         except (self._error, OSError) as problem:
             raise IllegalArgumentError(f"{what}: {problem}") from None
+
+
+def _sent(schema: Schema) -> Any:
+    from confluent_kafka.schema_registry import Schema as Sent
+
+    return Sent(schema.text, schema.kind)
 
 
 def _file(text: str | None, what: str) -> bytes:

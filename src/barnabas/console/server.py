@@ -25,7 +25,17 @@ from barnabas import __version__
 from barnabas.admin import ConfigResource
 from barnabas.aio import AdminClient
 from barnabas.clock import wall_clock_ms
-from barnabas.console import access, cluster_parts, groups, overview, schemas, topic_changes, topics, transactions
+from barnabas.console import (
+    access,
+    cluster_parts,
+    group_offsets,
+    groups,
+    overview,
+    schemas,
+    topic_changes,
+    topics,
+    transactions,
+)
 from barnabas.console.anatomy_routes import AnatomyRoutes
 from barnabas.console.answers import Body, number_parameter, on_fault, on_kafka_error, parameter
 from barnabas.console.commands import Commands
@@ -36,7 +46,7 @@ from barnabas.console.registry import Registry
 from barnabas.console.sampler import Sampler
 from barnabas.console.sessions import Sessions
 from barnabas.console.settings import ConsoleSettings, check_exposure, host_names
-from barnabas.errors import ConfigError, KafkaError
+from barnabas.errors import ConfigError, IllegalArgumentError, KafkaError
 
 log = logging.getLogger("barnabas.console")
 
@@ -186,6 +196,10 @@ class Console:
         return [
             self._get("/api/schemas", lambda _: schemas.subjects(registry)),
             self._get("/api/schema", lambda r: schemas.subject(registry, parameter(r, "subject"))),
+            self._post("/api/schema/check", lambda _, body: schemas.check(registry, body)),
+            self._post("/api/schema/register", lambda _, body: schemas.register(registry, body)),
+            self._post("/api/schema/compatibility", lambda _, body: schemas.set_compatibility(registry, body)),
+            self._post("/api/schema/delete", lambda _, body: schemas.delete(registry, body)),
         ]
 
     def _topic_routes(self) -> list[BaseRoute]:
@@ -213,13 +227,15 @@ class Console:
             return groups.group(self.admin, name, self._sampler, wall_clock_ms(), self.commands)
 
         def move(request: Request, body: Body) -> Awaitable[Any]:
-            return groups.move_offsets(self.admin, body, wall_clock_ms(), self.commands)
+            return group_offsets.move_offsets(self.admin, body, wall_clock_ms(), self.commands)
 
         return [
             self._get("/api/groups", lambda _: groups.all_groups(self.admin, self.commands)),
             self._get("/api/group", one),
             self._post("/api/group/offsets", move),
-            self._post("/api/group/delete", lambda _, body: groups.delete(self.admin, body, self.commands)),
+            self._post("/api/group/offsets/forget", self._changing(group_offsets.forget_offsets)),
+            self._post("/api/group/members/remove", self._changing(groups.remove_members)),
+            self._post("/api/group/delete", self._changing(groups.delete)),
         ]
 
     def _transaction_routes(self) -> list[BaseRoute]:
@@ -227,31 +243,29 @@ class Console:
             minutes = number_parameter(request, "minutes", 15)
             return transactions.hanging_transactions(self.admin, minutes, wall_clock_ms(), self.commands)
 
-        def end(request: Request, body: Body) -> Awaitable[Any]:
-            return transactions.end_transaction(self.admin, body, self.commands)
-
-        def abort(request: Request, body: Body) -> Awaitable[Any]:
-            return transactions.abort_hanging(self.admin, body, self.commands)
-
         return [
             self._get("/api/transactions", lambda _: transactions.transactions(self.admin, self.commands)),
             self._get("/api/transactions/hanging", hanging),
-            self._post("/api/transactions/end", end),
-            self._post("/api/transactions/abort-hanging", abort),
+            self._post("/api/transactions/end", self._changing(transactions.end_transaction)),
+            self._post("/api/transactions/abort-hanging", self._changing(transactions.abort_hanging)),
         ]
 
     def _cluster_routes(self) -> list[BaseRoute]:
         def of_broker(request: Request) -> Awaitable[Any]:
-            return cluster_parts.broker_settings(self.admin, request.path_params["broker"], self.commands)
+            return cluster_parts.broker_settings(self.admin, _broker(request), self.commands)
+
+        def change_broker(request: Request, body: Body) -> Awaitable[Any]:
+            return cluster_parts.alter_broker(self.admin, _broker(request), body, self.commands)
 
         return [
             *self._transaction_routes(),
-            self._get("/api/brokers/{broker:int}/settings", of_broker),
+            self._get("/api/brokers/{broker}/settings", of_broker),
+            self._post("/api/brokers/{broker}/settings", change_broker),
             self._get("/api/quotas", lambda _: cluster_parts.quotas(self.admin, self.commands)),
             self._get("/api/acls", lambda _: access.acls(self.admin, self.commands)),
             self._get("/api/users", lambda _: access.users(self.admin, self.commands)),
             *(
-                self._post(f"/api/{path}", functools.partial(self._change_access, change))
+                self._post(f"/api/{path}", self._changing(change))
                 for path, change in {
                     "acls": access.add_acl,
                     "acls/delete": access.remove_acl,
@@ -283,8 +297,8 @@ class Console:
     def _change_topic(self, change: Callable[..., Awaitable[Any]], request: Request, body: Body) -> Awaitable[Any]:
         return change(self.admin, request.path_params["topic"], body, self.commands)
 
-    def _change_access(self, change: Callable[..., Awaitable[Any]], request: Request, body: Body) -> Awaitable[Any]:
-        return change(self.admin, body, self.commands)
+    def _changing(self, change: Callable[..., Awaitable[Any]]) -> Callable[[Request, Body], Awaitable[Any]]:
+        return lambda _, body: change(self.admin, body, self.commands)
 
     async def _login(self, request: Request) -> Response:
         session = self.sessions.redeem(parameter(request, "token"))
@@ -331,6 +345,14 @@ class _Server(uvicorn.Server):
         for end in self._endings:
             end()
         await super().shutdown(sockets)
+
+
+def _broker(request: Request) -> int | None:
+    """Return the id of the broker in the path; None for the default of all."""
+    text = str(request.path_params["broker"])
+    if text != "default" and not text.isdecimal():
+        raise IllegalArgumentError(f"a broker is a number, or default, not {text!r}")
+    return None if text == "default" else int(text)
 
 
 async def _no_such_path(request: Request) -> Response:

@@ -27,8 +27,24 @@ function Quotas({ session }) {
 export function BrokersPage({ session }) {
   const { overview } = useEvents("overview");
   if (!overview) return html`<h1>${t("brokers.title")}</h1><${Loading} />`;
-  return html`<h1>${t("brokers.title")}</h1><${Brokers} rows=${overview.brokers} /><div class="row">${overview.brokers.map((broker) => html`<a key=${broker.id} data-row class="tab" href="#/broker/${broker.id}">${t("brokers.settingsOf", { id: broker.id })}</a>`)}</div>
+  return html`<h1>${t("brokers.title")}</h1><${Brokers} rows=${overview.brokers} /><div class="row">${overview.brokers.map((broker) => html`<a key=${broker.id} data-row class="tab" href="#/broker/${broker.id}">${t("brokers.settingsOf", { id: broker.id })}</a>`)}<a data-row class="tab" href="#/broker/default">${t("brokers.settingsOfAll")}</a></div>
     ${overview.disks.length > 0 && html`<${Disks} rows=${overview.disks} />`}<${Quotas} session=${session} />`;
 }
 
-export const BrokerPage = ({ name }) => html`<p><a href="#/brokers">${t("brokers.title")}</a> / <b>${visible(name)}</b></p><h1>${t("brokers.settingsOf", { id: visible(name) })}</h1><${Settings} path=${`api/brokers/${encodeURIComponent(name)}/settings`} readOnly />`;
+// A setting that no broker has of its own is set by its name.
+function NewSetting({ path, onClose, onDone }) {
+  const [form, setForm] = useState({ name: "", value: "" });
+  const put = (name) => (event) => setForm({ ...form, [name]: event.target.value });
+  return html`<${ActionDialog} title=${t("brokers.set")} label=${t("brokers.set")} ready=${form.name !== ""} action=${() => post(path, { set: { [form.name.trim()]: form.value } })} onClose=${onClose} onDone=${onDone}>
+    <label class="field">${t("settings.name")}<input class="mono" autocomplete="off" value=${form.name} onInput=${put("name")} /></label><label class="field">${t("settings.value")}<input class="mono" autocomplete="off" value=${form.value} onInput=${put("value")} /></label><//>`;
+}
+
+export function BrokerPage({ name, session }) {
+  const [turn, setTurn] = useState(0);
+  const [isOpen, setOpen] = useState(false);
+  const path = `api/brokers/${encodeURIComponent(name)}/settings`;
+  const title = name === "default" ? t("brokers.settingsOfAll") : t("brokers.settingsOf", { id: visible(name) });
+  return html`<p><a href="#/brokers">${t("brokers.title")}</a> / <b>${visible(name)}</b></p><h1>${title}</h1><p class="dim">${t("brokers.changing")}</p>
+    ${!session.readOnly && html`<div class="row"><button data-new onClick=${() => setOpen(true)}>${t("brokers.set")}</button></div>`}<${Settings} key=${turn} path=${path} readOnly=${session.readOnly} />
+    ${isOpen && html`<${NewSetting} path=${path} onClose=${() => setOpen(false)} onDone=${() => { setOpen(false); setTurn(turn + 1); }} />`}`;
+}

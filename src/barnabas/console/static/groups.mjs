@@ -14,16 +14,48 @@ export function Groups() {
     : html`<${Empty}>${data.groups.length ? t("groups.noMatch") : t("groups.none")}<//>`}<${Command} line=${data.command} />`}`;
 }
 
+const KINDS_OF_MOVE = { to: "groups.to", shiftBy: "groups.shiftBy", plan: "groups.plan" };
+
+// Where to: a place, so many records on from the committed offset, or what a file says.
+function Target({ way, value, onChange }) {
+  const put = (event) => onChange(event.target.value);
+  const read = async (event) => { const [file] = event.target.files; if (file) onChange(await file.text()); };
+  if (way === "shiftBy") return html`<label class="field">${t("groups.shiftBy")}<input type="number" step="1" value=${value} onInput=${put} /></label>`;
+  if (way === "plan") return html`<label class="field">${t("groups.plan")}<textarea class="mono" rows="5" placeholder=${"topic,partition,offset"} value=${value} onInput=${put}></textarea></label><label>${t("groups.planFile")} <input type="file" accept=".csv,text/plain,text/csv" onChange=${read} /></label>`;
+  return html`<label class="field">${t("groups.to")}<input list="targets" value=${value} onInput=${put} /></label><datalist id="targets">${["beginning", "end", "-1h", "-1d", "2013-06-01T12:00"].map((one) => html`<option value=${one} />`)}</datalist>`;
+}
+
 function Move({ data, onClose, onDone }) {
-  const [to, setTo] = useState("beginning");
+  const [way, setWay] = useState("to");
+  const [value, setValue] = useState("beginning");
   const [preview, setPreview] = useState(null);
-  const action = () => post("api/group/offsets", { group: data.group, to, dryRun: preview === null });
+  const change = (kind, text) => { setWay(kind); setValue(text); setPreview(null); };
+  const action = () => post("api/group/offsets", { group: data.group, [way]: way === "shiftBy" ? Number(value) : value, dryRun: preview === null });
   const done = (answer) => (answer.dryRun ? setPreview(answer) : onDone());
   return html`<${ActionDialog} key=${preview ? "move" : "preview"} title=${t("groups.move")} label=${preview ? t("groups.move") : t("groups.preview")} danger=${preview !== null} action=${action} onClose=${onClose} onDone=${done}>
     ${data.members.length > 0 && html`<p class="warn">${t("groups.hasMembers", { n: data.members.length })}</p>`}
-    <label class="field">${t("groups.to")}<input list="targets" value=${to} onInput=${(e) => { setTo(e.target.value); setPreview(null); }} /></label><datalist id="targets">${["beginning", "end", "-1h", "-1d", "2013-06-01T12:00"].map((one) => html`<option value=${one} />`)}</datalist>
+    <fieldset class="row"><legend>${t("groups.way")}</legend>${Object.entries(KINDS_OF_MOVE).map(([kind, text]) => html`<label><input type="radio" name="way" checked=${way === kind} onChange=${() => change(kind, { to: "beginning", shiftBy: "-100", plan: "" }[kind])} />${t(text)}</label>`)}</fieldset>
+    <${Target} way=${way} value=${value} onChange=${(text) => change(way, text)} />
     ${preview && html`<div class="wide"><table><caption>${t("groups.previewTitle")}</caption><thead><tr><th scope="col">${t("topics.name")}</th><th scope="col" class="num">${t("topic.partition")}</th><th scope="col" class="num">${t("groups.committed")}</th><th scope="col" class="num">${t("groups.new")}</th><th scope="col" class="num">${t("groups.lag")}</th></tr></thead>
-      <tbody>${preview.moves.map((move) => html`<tr key=${move.topic + move.partition}><td>${visible(move.topic)}</td><td class="num">${move.partition}</td><td class="num">${count(move.committed)}</td><td class="num"><b>${count(move.offset)}</b></td><td class="num">${count(move.lag)}</td></tr>`)}</tbody></table></div><code>${visible(preview.command)} --execute</code>`}<//>`;
+      <tbody>${preview.moves.map((move) => html`<tr key=${move.topic + move.partition}><td>${visible(move.topic)}</td><td class="num">${move.partition}</td><td class="num">${count(move.committed)}</td><td class="num"><b>${count(move.offset)}</b>${move.wanted !== move.offset && html`<div class="warn">${t("groups.bounded", { n: count(move.wanted) })}</div>`}</td><td class="num">${count(move.lag)}</td></tr>`)}</tbody></table></div><code>${visible(preview.command)} --execute</code>`}<//>`;
+}
+
+// What a group has committed of topics is forgotten after it was shown.
+function Forget({ data, onClose, onDone }) {
+  const topics = [...new Set(data.offsets.filter((row) => row.committed !== null).map((row) => row.topic))];
+  const [chosen, setChosen] = useState(topics.slice(0, 1));
+  const [preview, setPreview] = useState(null);
+  const flip = (topic) => { setPreview(null); setChosen(chosen.includes(topic) ? chosen.filter((one) => one !== topic) : [...chosen, topic]); };
+  const action = () => post("api/group/offsets/forget", { group: data.group, topics: chosen, dryRun: preview === null });
+  const done = (answer) => (answer.dryRun ? setPreview(answer) : onDone());
+  return html`<${ActionDialog} key=${preview ? "forget" : "preview"} title=${t("groups.forget")} label=${preview ? t("groups.forget") : t("groups.preview")} danger=${preview !== null} ready=${chosen.length > 0} action=${action} onClose=${onClose} onDone=${done}>
+    <p>${t("groups.forget.what")}</p><fieldset class="row"><legend>${t("menu.topics")}</legend>${topics.map((topic) => html`<label key=${topic}><input type="checkbox" checked=${chosen.includes(topic)} onChange=${() => flip(topic)} />${visible(topic)}</label>`)}</fieldset>
+    ${preview && html`<p>${t("groups.forget.lost", { n: preview.offsets.length })}</p><pre tabindex="0">${preview.offsets.map((row) => `${visible(row.topic)}-${row.partition}: ${row.committed}`).join("\n")}</pre><code>${visible(preview.command)}</code>`}<//>`;
+}
+
+function RemoveMember({ data, member, onClose, onDone }) {
+  const action = (confirm) => post("api/group/members/remove", { group: data.group, members: [member.member], confirm });
+  return html`<${ConfirmDialog} title=${t("groups.remove")} name=${data.group} lost=${t("groups.remove.lost", { member: visible(member.instance ?? member.member) })} action=${action} onClose=${onClose} onDone=${onDone} />`;
 }
 
 function Delete({ data, onClose }) {
@@ -43,16 +75,18 @@ export function Group({ name, session }) {
   const { data, error, reload } = useDocument(`api/group?group=${enc(name)}`);
   const [dialog, setDialog] = useState(null);
   const close = () => setDialog(null);
+  const done = () => { close(); reload(); };
+  const removable = data && ["CLASSIC", "CONSUMER"].includes(data.type);
   return html`<p><a href="#/groups">${t("groups.title")}</a> / <b>${visible(name)}</b></p><h1>${visible(name)}</h1><${Problem} error=${error} />${!data && !error && html`<${Loading} />`}
     ${data && html`<div class="tiles"><div class="tile"><b>${data.state}</b>${t("groups.state")}</div><div class="tile"><b>${count(data.members.length)}</b>${t("groups.members")}</div><div class="tile"><b>${count(data.lag)}</b>${t("groups.lag")}</div><div class="tile"><b>${data.coordinator}</b>${t("groups.coordinator")}</div></div>
       <p class="dim">${data.type} · ${visible(data.protocol)}</p>
-      <div class="row"><button onClick=${reload}>${t("action.reload")}</button>${!session.readOnly && html`<button onClick=${() => setDialog("move")}>${t("groups.move")}</button><button class="danger" onClick=${() => setDialog("delete")}>${t("groups.delete")}</button>`}</div>
+      <div class="row"><button onClick=${reload}>${t("action.reload")}</button>${!session.readOnly && html`<button onClick=${() => setDialog("move")}>${t("groups.move")}</button><button class="danger" disabled=${!data.offsets.some((row) => row.committed !== null)} onClick=${() => setDialog("forget")}>${t("groups.forget")}</button><button class="danger" onClick=${() => setDialog("delete")}>${t("groups.delete")}</button>`}</div>
       ${data.history.length > 1 && html`<${Chart} label=${t("groups.lagOverTime")} times=${data.history.map((p) => p[0])} series=${[{ label: t("groups.lag"), values: data.history.map((p) => p[1]) }]} /><${Chart} label=${t("groups.delayOverTime")} times=${data.history.map((p) => p[0])} series=${[{ label: t("groups.delaySeconds"), values: data.history.map((p) => p[2] === null ? null : p[2] / 1000) }]} />`}
-      ${data.members.length ? html`<div class="wide"><table><caption>${t("groups.members")}</caption><thead><tr><th scope="col">${t("groups.member")}</th><th scope="col">${t("groups.client")}</th><th scope="col">${t("groups.host")}</th><th scope="col" class="num">${t("topic.partitions")}</th></tr></thead>
-        <tbody>${data.members.map((m) => html`<tr key=${m.member}><td class="mono">${visible(m.instance ?? m.member)}</td><td>${visible(m.client)}</td><td class="mono">${visible(m.host)}</td><td class="num">${m.partitions.length}</td></tr>`)}</tbody></table></div>` : html`<${Empty}>${t("groups.noMembers")}<//>`}<${Matrix} data=${data} />
+      ${data.members.length ? html`<div class="wide"><table><caption>${t("groups.members")}</caption><thead><tr><th scope="col">${t("groups.member")}</th><th scope="col">${t("groups.client")}</th><th scope="col">${t("groups.host")}</th><th scope="col" class="num">${t("topic.partitions")}</th><th><span class="visually-hidden">${t("groups.remove")}</span></th></tr></thead>
+        <tbody>${data.members.map((m) => html`<tr key=${m.member}><td class="mono">${visible(m.instance ?? m.member)}</td><td>${visible(m.client)}</td><td class="mono">${visible(m.host)}</td><td class="num">${m.partitions.length}</td><td>${!session.readOnly && removable && html`<button class="danger" aria-label=${`${t("groups.remove")} ${visible(m.instance ?? m.member)}`} onClick=${() => setDialog(m)}>${t("groups.remove")}</button>`}</td></tr>`)}</tbody></table></div>` : html`<${Empty}>${t("groups.noMembers")}<//>`}<${Matrix} data=${data} />
       ${data.offsets.length > 0 && html`<div class="wide"><table><caption>${t("groups.offsets")}</caption><thead><tr><th scope="col">${t("topics.name")}</th><th scope="col" class="num">${t("topic.partition")}</th><th scope="col" class="num">${t("groups.committed")}</th><th scope="col" class="num">${t("topic.end")}</th><th scope="col" class="num">${t("groups.lag")}</th><th scope="col" class="num">${t("groups.delay")}</th></tr></thead>
         <tbody>${data.offsets.map((row) => html`<tr key=${row.topic + row.partition}><td><a href="#/topic/${enc(row.topic)}">${visible(row.topic)}</a></td><td class="num">${row.partition}</td><td class="num">${count(row.committed)}</td><td class="num">${count(row.end)}</td><td class="num">${count(row.lag)}</td><td class="num">${age(row.delay)}</td></tr>`)}</tbody></table></div>`}
-      <${Command} line=${data.commands.describe} />${dialog === "move" && html`<${Move} data=${data} onClose=${close} onDone=${() => { close(); reload(); }} />`}${dialog === "delete" && html`<${Delete} data=${data} onClose=${close} />`}`}`;
+      <${Command} line=${data.commands.describe} />${dialog === "move" && html`<${Move} data=${data} onClose=${close} onDone=${done} />`}${dialog === "forget" && html`<${Forget} data=${data} onClose=${close} onDone=${done} />`}${dialog?.member && html`<${RemoveMember} data=${data} member=${dialog} onClose=${close} onDone=${done} />`}${dialog === "delete" && html`<${Delete} data=${data} onClose=${close} />`}`}`;
 }
 
 function EndTransaction({ row, onClose, onDone }) {

@@ -20,17 +20,17 @@ function Setting({ row, isOpen, onOpen, onEdit, readOnly }) {
       ${row.synonyms.length > 0 && html`<table><caption>${t("settings.order")}</caption><tbody>${row.synonyms.map((s) => html`<tr><td>${t(`source.${s.source}`)}</td><td>${visible(s.name)}</td><td class="mono">${row.sensitive ? t("settings.secret") : visible(s.value ?? "–")}</td></tr>`)}</tbody></table>`}</div></td></tr>`}`;
 }
 
-function EditSetting({ topic, row, onClose, onDone }) {
+function EditSetting({ path, row, onClose, onDone }) {
   const [value, setValue] = useState(row.value ?? "");
   const [isBack, setBack] = useState(false);
-  const action = () => post(`api/topics/${enc(topic)}/settings`, isBack ? { unset: [row.name] } : { set: { [row.name]: value } });
+  const action = () => post(path, isBack ? { unset: [row.name] } : { set: { [row.name]: value } });
   return html`<${ActionDialog} title=${`${t("action.change")}: ${row.name}`} label=${t("action.change")} action=${action} onClose=${onClose} onDone=${onDone}>
     <label class="field">${visible(row.name)}<input class="mono" disabled=${isBack} value=${value} onInput=${(e) => setValue(e.target.value)} /></label>
-    ${row.source === "DYNAMIC_TOPIC_CONFIG" && html`<label><input type="checkbox" checked=${isBack} onChange=${(e) => setBack(e.target.checked)} />${t("settings.back")}</label>`}
+    ${row.source.startsWith("DYNAMIC_") && html`<label><input type="checkbox" checked=${isBack} onChange=${(e) => setBack(e.target.checked)} />${t("settings.back")}</label>`}
     ${row.documentation && html`<p class="dim"><${Words} text=${row.documentation} /></p>`}<//>`;
 }
 
-export function Settings({ path, topic, readOnly }) {
+export function Settings({ path, readOnly }) {
   const { data, error, reload } = useDocument(path);
   const [text, setText] = useState("");
   const [changedOnly, setChangedOnly] = useState(false);
@@ -42,7 +42,7 @@ export function Settings({ path, topic, readOnly }) {
     <label><input type="checkbox" checked=${changedOnly} onChange=${(e) => setChangedOnly(e.target.checked)} />${t("settings.changedOnly")}</label></div>
     <div class="wide"><table><thead><tr><th scope="col">${t("settings.name")}</th><th scope="col">${t("settings.value")}</th><th scope="col">${t("settings.source")}</th><th><span class="visually-hidden">${t("action.change")}</span></th></tr></thead>
     <tbody>${rows.map((row) => html`<${Setting} key=${row.name} row=${row} readOnly=${readOnly} isOpen=${open === row.name} onOpen=${() => setOpen(open === row.name ? null : row.name)} onEdit=${() => setEdited(row)} />`)}</tbody></table></div>
-    ${edited && html`<${EditSetting} topic=${topic} row=${edited} onClose=${() => setEdited(null)} onDone=${() => { setEdited(null); reload(); }} />`}<${Command} line=${data.command} />`;
+    ${edited && html`<${EditSetting} path=${path} row=${edited} onClose=${() => setEdited(null)} onDone=${() => { setEdited(null); reload(); }} />`}<${Command} line=${data.command} />`;
 }
 
 function Lose({ kind, data, onClose, onDone }) {
@@ -71,7 +71,7 @@ export function Topic({ name, query, session }) {
       <div class="row"><nav aria-label=${t("topic.tabs")} class="row">${Object.entries(TABS).map(([one, text]) => html`<a key=${one} class="tab" aria-current=${tab === one ? "page" : undefined} href="#/topic/${enc(name)}?tab=${one}">${t(text)}</a>`)}</nav>
         <button onClick=${reload}>${t("action.reload")}</button>${!session.readOnly && html`<button onClick=${() => setDialog("more")}>${t("topic.more")}</button><button class="danger" onClick=${() => setDialog("empty")}>${t("topic.empty")}</button><button class="danger" onClick=${() => setDialog("delete")}>${t("topic.delete")}</button>`}</div>
       ${tab === "records" && html`<${Records} topic=${name} query=${query} session=${session} command=${data.commands.consume} />`}
-      ${tab === "partitions" && html`<${Partitions} rows=${data.partitions} /><p class="dim">${t("topic.id")} <span class="mono">${data.id ?? "–"}</span></p><${Command} line=${data.commands.describe} />`}${tab === "settings" && html`<${Settings} path=${`api/topics/${enc(name)}/settings`} topic=${name} readOnly=${session.readOnly} />`}
+      ${tab === "partitions" && html`<${Partitions} rows=${data.partitions} /><p class="dim">${t("topic.id")} <span class="mono">${data.id ?? "–"}</span></p><${Command} line=${data.commands.describe} />`}${tab === "settings" && html`<${Settings} path=${`api/topics/${enc(name)}/settings`} readOnly=${session.readOnly} />`}
       ${dialog === "more" && html`<${More} data=${data} onClose=${close} onDone=${done} />`}${dialog === "empty" && html`<${Lose} kind="empty" data=${data} onClose=${close} onDone=${done} />`}
       ${dialog === "delete" && html`<${Lose} kind="delete" data=${data} onClose=${close} onDone=${() => { location.hash = "#/topics"; }} />`}`}`;
 }
