@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -31,15 +32,27 @@ PLACES = {
     "schemas": "table",
     "schema/flights-value": ".diff",
     "anatomy": "main h1",
+    "spark": "table",
+    "query/delays": "table",
+    "streams": "table",
+    "topology/delays": "svg",
 }
 
 
+def checkpoint(folder: Path) -> None:
+    """What Spark keeps of a query that has read flights."""
+    for name, text in (("offsets", 'v1\n{}\n{"flights": {"0": 5, "1": 5}}'), ("commits", "v1\n{}")):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "0").write_text(text)
+
+
 @pytest.fixture(scope="module")
-def console() -> Iterator[RunningConsole]:
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
+    checkpoint(folder := tmp_path_factory.mktemp("checkpoints") / "delays")
     acls = {"authorizer.class.name": "standard", "super.users": "User:ANONYMOUS"}
     with Broker(config=acls) as broker:
         with AdminClient(bootstrap_servers=broker.bootstrap_servers) as admin:
-            admin.create_topics([NewTopic("flights", 2)])
+            admin.create_topics([NewTopic("flights", 2), NewTopic("delays-by-carrier-repartition", 1)])
             admin.create_acls([AclBinding(ResourceType.TOPIC, "flights", "User:alice", AclOperation.READ)])
         with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
             for number in range(20):
@@ -47,10 +60,14 @@ def console() -> Iterator[RunningConsole]:
         with Consumer(group_id="readers", bootstrap_servers=broker.bootstrap_servers) as consumer:
             consumer.assign([("flights", 0)])
             consumer.commit(dict.fromkeys(consumer.assignment(), 1))
+        with Consumer(group_id="delays", bootstrap_servers=broker.bootstrap_servers) as consumer:
+            consumer.assign([("flights", 0)])
+            consumer.commit(dict.fromkeys(consumer.assignment(), 1))
         with SchemaRegistry() as registry:
             for schema in ('"string"', '{"type": "string", "doc": "the carrier"}'):
                 registry.answer("POST", ["subjects", "flights-value", "versions"], {"schema": schema})
-            with RunningConsole(broker.bootstrap_servers, "--schema-registry", registry.url) as running:
+            options = ["--schema-registry", registry.url, "--checkpoint", str(folder)]
+            with RunningConsole(broker.bootstrap_servers, *options) as running:
                 yield running
 
 

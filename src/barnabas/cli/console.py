@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from barnabas.cli.arguments import Subparsers, add_client_options, add_command
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from barnabas.broker.config import Listener
     from barnabas.console.server import Console
     from barnabas.console.settings import ConsoleSettings
+    from barnabas.streams.topology.description import TopologyDescription
 
 DEFAULT_LISTEN = "127.0.0.1:8080"
 _EXAMPLES = """\
@@ -46,6 +48,14 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--tls-certificate", metavar="FILE", help="serve by TLS, which other hosts than 127.0.0.1 need")
     parser.add_argument("--tls-key", metavar="FILE", help="the certificate's private key")
     parser.add_argument("--schema-registry", metavar="URL", help="its schemas are shown, and read Avro, JSON, Protobuf")
+    parser.add_argument(
+        "--checkpoint", metavar="DIR", type=Path, action="append", default=[],
+        help="a Spark query's checkpoint, or a directory of them; repeatable",
+    )  # fmt: skip
+    parser.add_argument(
+        "--topology", metavar="APPLICATION=MODULE:NAME", action="append", default=[],
+        help="draw a streams application as this topology of barnabas.streams; repeatable",
+    )  # fmt: skip
     parser.add_argument("--until-stdin-ends", action="store_true", help="end when standard input does")
     add_client_options(parser)
 
@@ -135,7 +145,21 @@ def _settings(args: Namespace) -> ConsoleSettings:
         args.tls_certificate,
         args.tls_key,
         args.schema_registry,
+        checkpoints=tuple(args.checkpoint),
+        topologies=_topologies(args.topology),
     )
+
+
+def _topologies(given: Sequence[str]) -> dict[str, TopologyDescription]:
+    from barnabas.cli.streams import topology_of
+
+    found = {}
+    for text in given:
+        application, equals, reference = text.partition("=")
+        if not equals:
+            raise ConfigError(f"--topology {text}: write APPLICATION=MODULE:NAME, such as delays=airport:topology")
+        found[application] = topology_of(reference).describe()
+    return found
 
 
 def _say(link: str) -> None:

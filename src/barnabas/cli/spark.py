@@ -53,8 +53,9 @@ def run_lag(args: Namespace) -> int:
 def _rows(args: Namespace, sources: list[SourcePosition]) -> list[dict[str, Any]]:
     from barnabas.client.admin.partition_offsets import OffsetSpec
     from barnabas.protocol.topic_partition import TopicPartition
+    from barnabas.spark.checkpoint import lags_of, partitions_of
 
-    partitions = {partition for each in sources for partition in {**each.position, **(each.planned or {})}}
+    partitions = partitions_of(sources)
     with admin_client(args) as admin:
         # What is gone is left out: asking for its offsets would wait for it to come.
         topics = admin.describe_topics({partition.topic for partition in partitions}, raise_errors=False)
@@ -62,28 +63,21 @@ def _rows(args: Namespace, sources: list[SourcePosition]) -> list[dict[str, Any]
         known = dict.fromkeys(sorted(partitions & there), int(OffsetSpec.EARLIEST))
         begins = admin.list_offsets(known, raise_errors=False) if known else {}
         ends = admin.list_offsets(dict.fromkeys(known, int(OffsetSpec.LATEST)), raise_errors=False) if known else {}
-    rows = []
-    for each in sources:
-        for partition in sorted({**each.position, **(each.planned or {})}):
-            position = each.position.get(partition)
-            begin = begins[partition].offset if partition in begins else None
-            end = ends[partition].offset if partition in ends else None
-            rows.append(
-                {
-                    "source": each.source,
-                    "topic": partition.topic,
-                    "partition": partition.partition,
-                    "position": position,
-                    "planned": None if each.planned is None else each.planned.get(partition),
-                    "begin": begin,
-                    "end": end,
-                    "lag": None
-                    if end is None or begin is None
-                    else max(0, end - (begin if position is None else position)),
-                    "lost": None if begin is None or position is None else max(0, begin - position),
-                }
-            )
-    return rows
+    first, last = ({partition: each.offset for partition, each in found.items()} for found in (begins, ends))
+    return [
+        {
+            "source": each.source,
+            "topic": each.partition.topic,
+            "partition": each.partition.partition,
+            "position": each.position,
+            "planned": each.planned,
+            "begin": each.begin,
+            "end": each.end,
+            "lag": each.lag,
+            "lost": each.lost,
+        }
+        for each in lags_of(sources, first, last)
+    ]
 
 
 def _explain(rows: list[dict[str, Any]]) -> None:

@@ -93,6 +93,15 @@ def lags(sample: Sample, points: Iterable[Point]) -> dict[str, LagNow]:
     }
 
 
+def reads(sample: Sample, points: Iterable[Point]) -> dict[str, dict[str, float]]:
+    """Return the records a second by topic that groups commit, of those that commit any."""
+    return {
+        name: {topic: round(rate, 1) for topic, rate in group.reads.items()}
+        for name, group in sample.groups.items()
+        if group.reads
+    }
+
+
 async def all_groups(admin: AdminClient, commands: Commands) -> Groups:
     """Return the groups of all brokers."""
     listed = await admin.list_groups(raise_errors=False)

@@ -43,12 +43,16 @@ class Disk(NamedTuple):
 
 
 class GroupSample(NamedTuple):
-    """A group, and by partition how far it has committed; `lag` in records, `delay` of the oldest of them in time."""
+    """A group, and by partition how far it has committed; `lag` in records, `delay` of the oldest of them in time.
+
+    `reads` are records a second by topic that it has committed since the sample before.
+    """
 
     listing: GroupListing
     committed: Mapping[TopicPartition, int]
     lag: int
     delay: Delay | None
+    reads: Mapping[str, float] = {}
 
 
 class Sample(NamedTuple):
@@ -164,6 +168,12 @@ class Sampler:
         for kind, view in self._views.items():
             self._hub.publish(kind, view(sample, self.points))
 
+    def _reads(self, name: str, committed: Mapping[TopicPartition, int], at_ms: int) -> Mapping[str, float]:
+        before = None if self.last is None else self.last.groups.get(name)
+        if self.last is None or before is None:
+            return {}
+        return _speeds(before.committed, committed, (at_ms - self.last.at_ms) / 1000)
+
     async def _groups(self, ends: Mapping[TopicPartition, int], at_ms: int) -> dict[str, GroupSample]:
         listings = await self._admin.list_groups(raise_errors=False)
         asked = dict.fromkeys([name for name, group in listings.items() if has_offsets(group)][:MOST_GROUPS])
@@ -175,7 +185,8 @@ class Sampler:
         found = {}
         for name, listing in listings.items():
             own = committed.get(name, {})
-            found[name] = GroupSample(listing, own, lag_of(own, ends), self.lag_clock.longest(own, at_ms))
+            delay, reads = self.lag_clock.longest(own, at_ms), self._reads(name, own, at_ms)
+            found[name] = GroupSample(listing, own, lag_of(own, ends), delay, reads)
         return found
 
 
@@ -191,15 +202,18 @@ def lag_of(committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition
 
 def rates_between(before: Sample | None, ends: Mapping[TopicPartition, int], at_ms: int) -> dict[str, float]:
     """Return records a second by topic since a sample."""
-    if before is None or at_ms <= before.at_ms:
-        return {}
-    seconds = (at_ms - before.at_ms) / 1000
+    return {} if before is None else _speeds(before.ends, ends, (at_ms - before.at_ms) / 1000)
+
+
+def _speeds(
+    before: Mapping[TopicPartition, int], now: Mapping[TopicPartition, int], seconds: float
+) -> dict[str, float]:  # fmt: skip
     added: dict[str, int] = {}
-    for partition, end in ends.items():
-        more = end - before.ends.get(partition, end)
+    for partition, offset in now.items():
+        more = offset - before.get(partition, offset)
         if more > 0:
             added[partition.topic] = added.get(partition.topic, 0) + more
-    return {topic: records / seconds for topic, records in added.items()}
+    return {topic: records / seconds for topic, records in added.items()} if seconds > 0 else {}
 
 
 async def log_directories(admin: AdminClient, brokers: list[int]) -> tuple[Disk, ...]:

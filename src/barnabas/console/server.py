@@ -32,8 +32,10 @@ from barnabas.console import (
     groups,
     overview,
     schemas,
+    spark_queries,
     topic_changes,
     topics,
+    topologies,
     transactions,
 )
 from barnabas.console.anatomy_routes import AnatomyRoutes
@@ -50,7 +52,7 @@ from barnabas.errors import ConfigError, IllegalArgumentError, KafkaError
 
 log = logging.getLogger("barnabas.console")
 
-_KINDS = ("overview", "rates", "lags", "trouble")
+_KINDS = ("overview", "rates", "lags", "reads", "trouble")
 _SHUTDOWN_SECONDS = 2
 
 
@@ -154,6 +156,7 @@ class Console:
                 "overview": lambda sample, points: overview.overview(sample, points, self.commands),
                 "rates": overview.rates,
                 "lags": groups.lags,
+                "reads": groups.reads,
             }
             self._sampler = sampler = Sampler(self._admin, self._hub, (wall_clock_ms, time.monotonic), views)
             sampling = asyncio.create_task(sampler.run())
@@ -187,6 +190,24 @@ class Console:
             *self._group_routes(),
             *self._cluster_routes(),
             *self._schema_routes(),
+            *self._job_routes(),
+        ]
+
+    def _job_routes(self) -> list[BaseRoute]:
+        folders, given = self._settings.checkpoints, self._settings.topologies
+
+        def one(request: Request) -> Awaitable[Any]:
+            name = parameter(request, "query")
+            return spark_queries.query(self.admin, folders, name, self._sampler, self.commands)
+
+        def drawn(request: Request) -> Awaitable[Any]:
+            return topologies.topology(self.admin, parameter(request, "application"), given, self.commands)
+
+        return [
+            self._get("/api/spark", lambda _: spark_queries.queries(self.admin, folders, self._sampler)),
+            self._get("/api/spark/query", one),
+            self._get("/api/streams", lambda _: topologies.applications(self.admin, given, self.commands)),
+            self._get("/api/streams/topology", drawn),
         ]
 
     def _schema_routes(self) -> list[BaseRoute]:

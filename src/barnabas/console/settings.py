@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.errors import ConfigError
+
+if TYPE_CHECKING:
+    from barnabas.streams.topology.description import TopologyDescription
 
 
 class ConsoleSettings(NamedTuple):
@@ -15,7 +18,8 @@ class ConsoleSettings(NamedTuple):
 
     `connection` is how a command line names the same cluster, such as ("-b", "localhost:9092"); it has no secrets.
     `allowed_hosts` are further names under which browsers may ask for it, such as that of a reverse proxy. Without
-    `clients` there is no cluster, and the console shows the `recordings` of `barnabas.anatomy` alone.
+    `clients` there is no cluster, and the console shows the `recordings` of `barnabas.anatomy` alone. `checkpoints` are
+    of Spark's queries, or directories of them, `topologies` of streams applications by their ids.
     """
 
     clients: Mapping[str, Mapping[str, Any]]
@@ -28,6 +32,8 @@ class ConsoleSettings(NamedTuple):
     tls_key: str | None = None
     schema_registry: str | None = None
     recordings: tuple[Path, ...] = ()
+    checkpoints: tuple[Path, ...] = ()
+    topologies: Mapping[str, TopologyDescription] = {}
 
     @property
     def has_cluster(self) -> bool:

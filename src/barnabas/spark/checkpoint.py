@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from barnabas.errors import KafkaError
+from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.offsets import Offsets, from_json, to_json
 
 #: The layouts of the logs that are understood: the version, a line about the batch, then a line for each source.
@@ -26,6 +28,53 @@ class SourcePosition(NamedTuple):
     source: int
     position: Offsets
     planned: Offsets | None
+
+
+class PartitionLag(NamedTuple):
+    """A partition of a source: what the query has read, has planned, and what there is; None for what is not known.
+
+    `lag` counts offsets, compacted ones too; `lost` are offsets that it has not read and the topic no longer has.
+    """
+
+    source: int
+    partition: TopicPartition
+    position: int | None
+    planned: int | None
+    begin: int | None
+    end: int | None
+
+    @property
+    def lag(self) -> int | None:
+        """How many offsets the query has not read."""
+        if self.end is None or self.begin is None:
+            return None
+        return max(0, self.end - (self.begin if self.position is None else self.position))
+
+    @property
+    def lost(self) -> int | None:
+        """How many offsets it can no more read."""
+        return None if self.begin is None or self.position is None else max(0, self.begin - self.position)
+
+
+def partitions_of(sources: Iterable[SourcePosition]) -> set[TopicPartition]:
+    """Return all partitions that a checkpoint names."""
+    return {partition for each in sources for partition in {**each.position, **(each.planned or {})}}
+
+
+def lags_of(sources: Iterable[SourcePosition], begins: Offsets, ends: Offsets) -> list[PartitionLag]:
+    """Return how far a query is behind; partitions that are gone are in neither of `begins` and `ends`."""
+    return [
+        PartitionLag(
+            each.source,
+            partition,
+            each.position.get(partition),
+            None if each.planned is None else each.planned.get(partition),
+            begins.get(partition),
+            ends.get(partition),
+        )
+        for each in sources
+        for partition in sorted({**each.position, **(each.planned or {})})
+    ]
 
 
 def read_checkpoint(folder: Path) -> tuple[int | None, list[SourcePosition]]:

@@ -9,6 +9,7 @@ import { BrokersPage, BrokerPage } from "./brokers.mjs";
 import { Access } from "./access.mjs";
 import { RecordPage } from "./records.mjs";
 import { Schemas, Schema } from "./schemas.mjs";
+import { Spark, Query, Streams, Topology } from "./jobs.mjs";
 import { Anatomy } from "./anatomy.mjs";
 
 // Name in the address → component, its key after `g`, and whether it stands in the menu.
@@ -20,6 +21,10 @@ const SCREENS = {
   groups: { view: Groups, key: "g", menu: true },
   group: { view: Group, under: "groups" },
   transactions: { view: Transactions, key: "x", menu: true },
+  spark: { view: Spark, key: "p", menu: true },
+  query: { view: Query, under: "spark" },
+  streams: { view: Streams, key: "m", menu: true },
+  topology: { view: Topology, under: "streams" },
   brokers: { view: BrokersPage, key: "b", menu: true },
   broker: { view: BrokerPage, under: "brokers" },
   schemas: { view: Schemas, key: "c", menu: true },

@@ -39,7 +39,7 @@ _MARGIN = 24.0
 _TITLE = 26.0
 
 
-class _Drawn(NamedTuple):
+class Drawn(NamedTuple):
     """A vertex of the picture: its kind, its text, its stores, and what is read aloud of it."""
 
     kind: str
@@ -49,28 +49,35 @@ class _Drawn(NamedTuple):
 
     @property
     def width(self) -> float:
+        """How wide it is, in pixels."""
         texts = [self.text, *(f"   {store}" for store in self.stores)]
         return max(len(text) for text in texts) * _CHAR + 2 * _PAD
 
     @property
     def height(self) -> float:
+        """How high it is, in pixels."""
         return (1 + len(self.stores)) * _LINE + 2 * _PAD - 4
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """A sub-topology, or a global store: its title, vertices by id, and edges between them."""
 
     title: str
-    vertices: dict[str, _Drawn]
+    vertices: dict[str, Drawn]
     edges: list[tuple[str, str]]
+
+
+def parts_of(described: TopologyDescription) -> list[Part]:
+    """Return what is drawn of a topology, in the order of its sub-topologies."""
+    found: list[SubtopologyDescription | GlobalStoreDescription] = [*described.subtopologies, *described.global_stores]
+    return [part_of(each) for each in sorted(found, key=lambda part: part.id)]
 
 
 def svg_of(described: TopologyDescription, title: str = "Topology") -> str:
     """Return the picture of a topology: a document of SVG, which a page can hold as it is."""
-    found: list[SubtopologyDescription | GlobalStoreDescription] = [*described.subtopologies, *described.global_stores]
     drawn, top, width = [], _MARGIN, 0.0
-    for each in sorted(found, key=lambda part: part.id):
-        body, size = _draw(_part(each), top)
+    for each in parts_of(described):
+        body, size = _draw(each, top)
         drawn.append(body)
         top += size[1] + _MARGIN
         width = max(width, size[0])
@@ -107,25 +114,26 @@ def _style() -> str:
     return "".join(rules)
 
 
-def _part(described: SubtopologyDescription | GlobalStoreDescription) -> _Part:
+def part_of(described: SubtopologyDescription | GlobalStoreDescription) -> Part:
+    """Return what is drawn of a sub-topology or a global store."""
     if isinstance(described, GlobalStoreDescription):
         title = f"Sub-topology {described.id}: global store, no tasks"
         nodes: Iterable[NodeDescription] = (described.source, described.processor)
     else:
         title, nodes = f"Sub-topology {described.id}", described.nodes
-    vertices: dict[str, _Drawn] = {}
+    vertices: dict[str, Drawn] = {}
     edges: list[tuple[str, str]] = []
     for node in nodes:
         vertices[node.name] = _of_node(node)
         for topic in _topics_read(node):
-            vertices.setdefault(f"in {topic}", _Drawn("topic", topic, aloud=f"topic {topic}, read"))
+            vertices.setdefault(f"in {topic}", Drawn("topic", topic, aloud=f"topic {topic}, read"))
             edges.append((f"in {topic}", node.name))
         edges += [(node.name, successor.name) for successor in node.successors]
         if isinstance(node, SinkDescription):
             topic = node.topic or "a topic chosen for each record"
-            vertices.setdefault(f"out {topic}", _Drawn("topic", topic, aloud=f"topic {topic}, written"))
+            vertices.setdefault(f"out {topic}", Drawn("topic", topic, aloud=f"topic {topic}, written"))
             edges.append((node.name, f"out {topic}"))
-    return _Part(title, vertices, edges)
+    return Part(title, vertices, edges)
 
 
 def _topics_read(node: NodeDescription) -> list[str]:
@@ -134,7 +142,7 @@ def _topics_read(node: NodeDescription) -> list[str]:
     return sorted(node.topics) if node.topic_pattern is None else [node.topic_pattern.pattern]
 
 
-def _of_node(node: NodeDescription) -> _Drawn:
+def _of_node(node: NodeDescription) -> Drawn:
     kind = {SourceDescription: "source", SinkDescription: "sink"}.get(type(node), "processor")
     stores = tuple(sorted(node.stores)) if isinstance(node, ProcessorDescription) else ()
     said = [f"{kind} {node.name}"]
@@ -142,10 +150,10 @@ def _of_node(node: NodeDescription) -> _Drawn:
         said.append(f"with stores {', '.join(stores)}")
     if after := [each.name for each in node.successors]:
         said.append(f"leads to {', '.join(after)}")
-    return _Drawn(kind, node.name, stores, ", ".join(said))
+    return Drawn(kind, node.name, stores, ", ".join(said))
 
 
-def _draw(part: _Part, top: float) -> tuple[str, tuple[float, float]]:
+def _draw(part: Part, top: float) -> tuple[str, tuple[float, float]]:
     vertices = [Vertex(name, each.width, each.height) for name, each in part.vertices.items()]
     layout = laid_out(vertices, part.edges)
     width = max(layout.width, len(part.title) * _CHAR) + 2 * _PAD
@@ -163,7 +171,7 @@ def _draw(part: _Part, top: float) -> tuple[str, tuple[float, float]]:
     return "\n".join([*lines, "</g>"]), (width, height)
 
 
-def _node(node: _Drawn, place: Place) -> str:
+def _node(node: Drawn, place: Place) -> str:
     x, y = place.x - node.width / 2, place.y
     rounding = {"topic": node.height / 2, "processor": 4.0}.get(node.kind, 10.0)
     lines = [

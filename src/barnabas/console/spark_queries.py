@@ -1,0 +1,176 @@
+"""Queries of Spark, by checkpoints and groups: how far each is behind, and when it last finished a micro-batch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict
+
+from barnabas.console.answers import Place, place
+from barnabas.console.group_offsets import bounds
+from barnabas.errors import IllegalArgumentError
+from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.spark.checkpoint import CheckpointError, SourcePosition, lags_of, partitions_of, read_checkpoint
+
+if TYPE_CHECKING:
+    from barnabas.aio import AdminClient
+    from barnabas.console.commands import Commands
+    from barnabas.console.sampler import Sampler
+
+_Bounds = tuple[dict[TopicPartition, int], dict[TopicPartition, int]]
+
+#: How the groups of Spark's built-in connector begin.
+BUILT_IN = "spark-kafka-source-"
+
+
+class QueryRow(TypedDict):
+    """A query by its checkpoint; `finished` is when its last micro-batch was (epoch ms). `error` says what is wrong.
+
+    `groups` commit the same partitions: one may be the query's, for others to see (offsetCommitMode).
+    """
+
+    name: str
+    path: str
+    batch: int | None
+    finished: int | None
+    lag: int | None
+    partitions: int
+    isUnfinished: bool
+    groups: list[str]
+    error: str | None
+
+
+class GroupRow(TypedDict):
+    """A group that Spark's built-in connector has made."""
+
+    group: str
+    lag: int | None
+
+
+class Queries(TypedDict):
+    """All queries whose checkpoints the console was started with, and groups of others."""
+
+    queries: list[QueryRow]
+    groups: list[GroupRow]
+
+
+class PartitionRow(Place):
+    """A partition of a query; see `barnabas.spark.checkpoint.PartitionLag`."""
+
+    source: int
+    position: int | None
+    planned: int | None
+    begin: int | None
+    end: int | None
+    lag: int | None
+    lost: int | None
+
+
+class Query(TypedDict):
+    """One query."""
+
+    query: QueryRow
+    partitions: list[PartitionRow]
+    command: str
+
+
+class _Read(TypedDict):
+    batch: int | None
+    finished: int | None
+    sources: list[SourcePosition]
+    error: str | None
+
+
+def checkpoints(paths: Sequence[Path]) -> dict[str, Path]:
+    """Return the checkpoints by name: a directory that has no `offsets` stands for those in it."""
+    found: dict[str, Path] = {}
+    for path in paths:
+        inside = [path] if (path / "offsets").is_dir() or not path.is_dir() else sorted(path.iterdir())
+        for each in inside:
+            if each == path or (each / "offsets").is_dir():
+                name = each.name if each.name not in found else str(each)
+                found[name] = each
+    return found
+
+
+async def queries(admin: AdminClient, paths: Sequence[Path], sampler: Sampler) -> Queries:
+    """Return all queries."""
+    there = await asyncio.to_thread(checkpoints, paths)
+    read = {name: await asyncio.to_thread(_read, path) for name, path in there.items()}
+    wanted = {partition for each in read.values() for partition in partitions_of(each["sources"])}
+    first, ends = await _bounds(admin, wanted)
+    known = {} if sampler.last is None else sampler.last.groups
+    committed = {name: frozenset(group.committed) for name, group in known.items() if group.committed}
+    rows = [_row(name, there[name], each, (first, ends), committed) for name, each in read.items()]
+    listed = await admin.list_groups(raise_errors=False)
+    groups: list[GroupRow] = [
+        {"group": name, "lag": known[name].lag if name in known and known[name].committed else None}
+        for name in sorted(listed)
+        if name.startswith(BUILT_IN)
+    ]
+    return {"queries": rows, "groups": groups}
+
+
+async def query(admin: AdminClient, paths: Sequence[Path], name: str, sampler: Sampler, commands: Commands) -> Query:
+    """Return one query. Raises `IllegalArgumentError` for one that there is not."""
+    there = await asyncio.to_thread(checkpoints, paths)
+    if name not in there:
+        raise IllegalArgumentError(f"there is no checkpoint {name!r}; there are {', '.join(there) or 'none'}")
+    found = await asyncio.to_thread(_read, there[name])
+    limits = await _bounds(admin, partitions_of(found["sources"]))
+    known = {} if sampler.last is None else sampler.last.groups
+    committed = {group: frozenset(each.committed) for group, each in known.items() if each.committed}
+    rows: list[PartitionRow] = [
+        {
+            **place(each.partition),
+            "source": each.source,
+            "position": each.position,
+            "planned": each.planned,
+            "begin": each.begin,
+            "end": each.end,
+            "lag": each.lag,
+            "lost": each.lost,
+        }
+        for each in lags_of(found["sources"], *limits)
+    ]
+    command = commands.line("spark", "lag", "--checkpoint", str(there[name]))
+    return {"query": _row(name, there[name], found, limits, committed), "partitions": rows, "command": command}
+
+
+def _row(
+    name: str, path: Path, found: _Read, limits: _Bounds, committed: Mapping[str, frozenset[TopicPartition]]
+) -> QueryRow:  # fmt: skip
+    lags = lags_of(found["sources"], *limits)
+    own = frozenset(partitions_of(found["sources"]))
+    return {
+        "name": name,
+        "path": str(path),
+        "batch": found["batch"],
+        "finished": found["finished"],
+        "lag": sum(each.lag or 0 for each in lags) if lags else None,
+        "partitions": len(own),
+        "isUnfinished": any(each.planned is not None for each in lags),
+        "groups": sorted(group for group, partitions in committed.items() if own and partitions == own),
+        "error": found["error"],
+    }
+
+
+def _read(path: Path) -> _Read:
+    try:
+        batch, sources = read_checkpoint(path)
+        finished = None if batch is None else int((path / "commits" / str(batch)).stat().st_mtime * 1000)
+    except (CheckpointError, OSError) as problem:
+        return {"batch": None, "finished": None, "sources": [], "error": str(problem)}
+    return {"batch": batch, "finished": finished, "sources": sources, "error": None}
+
+
+async def _bounds(admin: AdminClient, partitions: Iterable[TopicPartition]) -> _Bounds:
+    wanted = sorted(partitions)
+    if not wanted:
+        return {}, {}
+    # What is gone is left out: asking for its offsets would wait for it to come.
+    topics = await admin.describe_topics({partition.topic for partition in wanted}, raise_errors=False)
+    there = {TopicPartition(str(name), each.partition) for name, topic in topics.items() for each in topic.partitions}
+    first, ends = await bounds(admin, [partition for partition in wanted if partition in there])
+    return dict(first), dict(ends)
