@@ -1,4 +1,4 @@
-"""`barnabas top`: topics, groups and brokers with their rates and lag, in the terminal."""
+"""`barnabas top`: topics, groups, brokers, transactions and clients, with rates and lag, in the terminal."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from barnabas.console.sampler import Sample
+    from barnabas.console.top_view import More
 
 _EXAMPLES = """\
-  barnabas top -b kafka-1:9092          keys: t g b tables, s sort, / filter, space freeze, q quit
+  barnabas top -b kafka-1:9092          keys: t g b x c tables, Enter opens, s sort, / filter
   barnabas top --once -o json           one look, for programs
 """
 
 
 def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's options."""
-    about = "watch topics, groups and brokers in the terminal"
+    about = "watch topics, groups, brokers, transactions and clients in the terminal"
     parser = add_command(subparsers, "top", about, examples=_EXAMPLES)
     parser.add_argument("--once", action="store_true", help="look for a second, print, and end")
     add_connection(parser)
@@ -40,7 +41,7 @@ def run(args: Namespace) -> int:
     if args.once:
         logs.set_up(verbose=args.verbose)
         check_reachable(str(settings["bootstrap.servers"]), settings=settings)
-        _print(asyncio.run(_one_look(settings)), args.output)
+        _print(*asyncio.run(_one_look(settings)), args.output)
         return 0
     try:
         from barnabas.console.top_app import Top
@@ -51,27 +52,30 @@ def run(args: Namespace) -> int:
     return 0
 
 
-async def _one_look(settings: Mapping[str, Any]) -> Sample:
+async def _one_look(settings: Mapping[str, Any]) -> tuple[Sample, More]:
     from barnabas.aio import AdminClient
     from barnabas.clock import wall_clock_ms
     from barnabas.console.live import Hub
     from barnabas.console.sampler import Sampler
+    from barnabas.console.top_more import more_of
+    from barnabas.console.top_view import TABLES
 
     async with AdminClient(settings) as admin:
         sampler = Sampler(admin, Hub(()), (wall_clock_ms, time.monotonic), {})
         # Rates are differences: they take two samples.
         await sampler.sample()
         await asyncio.sleep(1)
-        return await sampler.sample()
+        sample = await sampler.sample()
+        return sample, await more_of(admin, sample, TABLES)
 
 
-def _print(sample: Sample, form: str) -> None:
+def _print(sample: Sample, more: More, form: str) -> None:
     from barnabas.console.top_view import TABLES, health, table_rows
 
     if form == "json":
-        print_json({"health": health(sample), **{name: table_rows(name, sample) for name in TABLES}})
+        print_json({"health": health(sample), **{name: table_rows(name, sample, more=more) for name in TABLES}})
         return
     print(health(sample))
     for name, table in TABLES.items():
         print(f"\n{name.upper()}")
-        print_table(table_rows(name, sample), table.columns)
+        print_table(table_rows(name, sample, more=more), table.columns)

@@ -1,4 +1,4 @@
-"""The screen of `barnabas top`: three tables, kept up to date, driven by keys. Needs Textual (the extra `top`)."""
+"""The screen of `barnabas top`: tables, kept up to date, driven by keys. Needs Textual (the extra `top`)."""
 
 from __future__ import annotations
 
@@ -9,20 +9,57 @@ from typing import Any, ClassVar
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Input, Static, TabbedContent, TabPane
 
 from barnabas.aio import AdminClient
 from barnabas.clock import wall_clock_ms
 from barnabas.console.live import Hub
 from barnabas.console.sampler import SHARE, Sample, Sampler
-from barnabas.console.top_view import TABLES, health, table_rows
+from barnabas.console.top_more import clients_of, more_of
+from barnabas.console.top_view import TABLES, Detail, More, Row, details, health, table_rows
 from barnabas.errors import KafkaError
 
 LEAST_SECONDS = 1.0
+#: Rows of a table inside; a broker may have a hundred thousand replicas.
+MOST_ROWS = 2000
+
+
+class Inside(ModalScreen[None]):
+    """What a row has: its partitions, its members."""
+
+    CSS = (
+        "Inside { align: center middle; } DataTable { height: auto; }"
+        "#inside { width: 90%; height: 90%; background: $surface; border: round $primary; }"
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "dismiss", "Back"), ("q", "dismiss", "Back")]
+
+    def __init__(self, title: str, found: list[Detail]) -> None:
+        super().__init__()
+        self._title = title
+        self._found = found
+
+    def compose(self) -> ComposeResult:
+        """Lay the tables out, one below the other."""
+        with VerticalScroll(id="inside"):
+            yield Static(Text(_shown(self._title), style="bold"))
+            for number, detail in enumerate(self._found):
+                yield Static(Text(f"\n{detail.title}: {len(detail.rows)}", style="dim"))
+                yield DataTable(id=f"inside-{number}", cursor_type="row")
+
+    def on_mount(self) -> None:
+        """Fill the tables."""
+        for number, detail in enumerate(self._found):
+            table: DataTable[Text] = self.query_one(f"#inside-{number}", DataTable)
+            table.add_columns(*detail.columns)
+            for row in detail.rows[:MOST_ROWS]:
+                table.add_row(*(_cell(row[column]) for column in detail.columns))
+        self.query_one("#inside-0", DataTable).focus()
 
 
 class Top(App[None]):
-    """Topics, groups and brokers of a cluster, the busiest first."""
+    """Topics, groups, brokers, transactions and clients of a cluster, the busiest first."""
 
     TITLE = "barnabas top"
     CSS = (
@@ -32,6 +69,8 @@ class Top(App[None]):
         ("t", "show('topics')", "Topics"),
         ("g", "show('groups')", "Groups"),
         ("b", "show('brokers')", "Brokers"),
+        ("x", "show('transactions')", "Transactions"),
+        ("c", "show('clients')", "Clients"),
         ("s", "sort", "Sort"),
         ("slash", "filter", "Filter"),
         ("space", "freeze", "Freeze"),
@@ -45,6 +84,9 @@ class Top(App[None]):
         self._text = ""
         self._is_frozen = False
         self._sample: Sample | None = None
+        self._more = More()
+        self._drawn: dict[str, list[Row]] = {}
+        self._admin: AdminClient | None = None
 
     def compose(self) -> ComposeResult:
         """Lay the screen out."""
@@ -66,7 +108,8 @@ class Top(App[None]):
     async def _watch(self) -> None:
         import asyncio
 
-        async with AdminClient(self._settings) as admin:
+        async with AdminClient(self._settings) as self._admin:
+            admin = self._admin
             sampler = Sampler(admin, Hub(()), (wall_clock_ms, time.monotonic), {})
             while True:
                 took = 0.0
@@ -74,7 +117,9 @@ class Top(App[None]):
                     sample = await sampler.sample()
                     took = sample.took
                     if not self._is_frozen:
-                        self._sample = sample
+                        # Only what is looked at: transactions take a request to each coordinator.
+                        active = self.query_one(TabbedContent).active
+                        self._more, self._sample = await more_of(admin, sample, [active]), sample
                         self._draw()
                 except KafkaError as problem:
                     self._say(f"{type(problem).__name__}: {problem}")
@@ -89,7 +134,8 @@ class Top(App[None]):
             table = self._table(name)
             at = table.cursor_row
             table.clear()
-            for row in table_rows(name, self._sample, self._columns[name], self._text):
+            rows = self._drawn[name] = table_rows(name, self._sample, self._columns[name], self._text, self._more)
+            for row in rows:
                 table.add_row(*(_cell(row[column]) for column in described.columns))
             table.move_cursor(row=at)
 
@@ -104,6 +150,34 @@ class Top(App[None]):
         """Show a table."""
         self.query_one(TabbedContent).active = name
         self._table(name).focus()
+        self.run_worker(self._look_again(name), exclusive=True, group="tab")
+
+    async def _look_again(self, name: str) -> None:
+        """Ask for what the table shows, and no other one does."""
+        if self._admin is None or self._sample is None or self._is_frozen:
+            return
+        try:
+            self._more = await more_of(self._admin, self._sample, [name])
+        except KafkaError as problem:
+            self._say(f"{type(problem).__name__}: {problem}")
+            return
+        self._draw()
+
+    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
+        """Open the row."""
+        if len(self.screen_stack) == 1:
+            self.run_worker(self._open(event.cursor_row), exclusive=True, group="inside")
+
+    async def _open(self, number: int) -> None:
+        name = self.query_one(TabbedContent).active
+        rows = self._drawn.get(name, [])
+        if self._sample is None or self._admin is None or number >= len(rows):
+            return
+        row, more = rows[number], self._more
+        title = str(next(iter(row.values())))
+        if name == "groups":
+            more = more._replace(clients=await clients_of(self._admin, title))
+        self.push_screen(Inside(f"{name.removesuffix('s')} {title}", details(name, row, self._sample, more)))
 
     def action_sort(self) -> None:
         """Sort the table by its next column."""

@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.console.commands import Commands
 from barnabas.console.overview import overview, problems
 from barnabas.console.sampler import Sample
+from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.console.transactions import TransactionRow
 
 Row = dict[str, Any]
 
 
-class Table(NamedTuple):
-    """A table: its rows of a sample, their columns, and the column by which the busiest come first."""
+class More(NamedTuple):
+    """What a sample does not have, and is asked for only where it is shown: see `top_more`."""
 
-    rows: Callable[[Sample], list[Row]]
+    transactions: Sequence[TransactionRow] = ()
+    clients: Sequence[Client] = ()
+
+
+class Client(NamedTuple):
+    """A member of a group; `partitions` is how many it has."""
+
+    client: str
+    host: str
+    group: str
+    member: str
+    partitions: int
+
+
+_NO_MORE = More()
+
+
+class Table(NamedTuple):
+    """A table: its rows, their columns, and the column by which the busiest come first."""
+
+    rows: Callable[[Sample, More], list[Row]]
     columns: tuple[str, ...]
     busiest: str
 
 
-def _topics(sample: Sample) -> list[Row]:
+def _topics(sample: Sample, more: More) -> list[Row]:
     ends: dict[str, int] = {}
     for partition, end in sample.ends.items():
         ends[partition.topic] = ends.get(partition.topic, 0) + end
@@ -37,7 +61,7 @@ def _topics(sample: Sample) -> list[Row]:
     ]
 
 
-def _groups(sample: Sample) -> list[Row]:
+def _groups(sample: Sample, more: More) -> list[Row]:
     return [
         {
             "group": name,
@@ -50,7 +74,7 @@ def _groups(sample: Sample) -> list[Row]:
     ]
 
 
-def _brokers(sample: Sample) -> list[Row]:
+def _brokers(sample: Sample, more: More) -> list[Row]:
     used: dict[int, int] = {}
     for disk in sample.disks:
         used[disk.broker] = used.get(disk.broker, 0) + disk.used
@@ -68,20 +92,138 @@ def _brokers(sample: Sample) -> list[Row]:
     ]
 
 
+def _transactions(sample: Sample, more: More) -> list[Row]:
+    return [
+        {
+            "transactionalId": row["id"],
+            "state": row["state"],
+            "producerId": row["producerId"],
+            "openSeconds": None if row["started"] < 0 else max(0, sample.at_ms - row["started"]) / 1000,
+            "partitions": len(row["partitions"]),
+        }
+        for row in more.transactions
+    ]
+
+
+def _clients(sample: Sample, more: More) -> list[Row]:
+    return [client._asdict() for client in more.clients]
+
+
 TABLES: Mapping[str, Table] = {
     "topics": Table(_topics, ("topic", "partitions", "perSecond", "endOffsets", "underReplicated"), "perSecond"),
     "groups": Table(_groups, ("group", "state", "type", "lag", "lagSeconds"), "lag"),
     "brokers": Table(
         _brokers, ("broker", "address", "controller", "leads", "replicas", "outOfSync", "logBytes"), "leads"
     ),
+    "transactions": Table(
+        _transactions, ("transactionalId", "state", "producerId", "openSeconds", "partitions"), "openSeconds"
+    ),
+    "clients": Table(_clients, ("client", "host", "group", "member", "partitions"), "partitions"),
 }
 
 
-def table_rows(name: str, sample: Sample, column: str = "", text: str = "") -> list[Row]:
+class Detail(NamedTuple):
+    """A table of what a row has: its title, columns and rows."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[Row]
+
+
+def details(name: str, row: Row, sample: Sample, more: More = _NO_MORE) -> list[Detail]:
+    """Return what a row of a table has inside."""
+    return _DETAILS[name](str(next(iter(row.values()))), sample, more)
+
+
+def _in_topic(topic: str, sample: Sample, more: More) -> list[Detail]:
+    described = sample.topics.get(topic)
+    rows: list[Row] = [
+        {
+            "partition": each.partition,
+            "leader": None if each.leader is None else each.leader.id,
+            "replicas": " ".join(str(node.id) for node in each.replicas),
+            "inSync": " ".join(str(node.id) for node in each.in_sync_replicas),
+            "endOffset": sample.ends.get(TopicPartition(topic, each.partition)),
+        }
+        for each in ([] if described is None else described.partitions)
+    ]
+    lags: list[Row] = [
+        {"group": group, "lag": sum(max(0, sample.ends[p] - at) for p, at in own.items()), "partitions": len(own)}
+        for group, found in sample.groups.items()
+        if (own := {p: at for p, at in found.committed.items() if p.topic == topic and p in sample.ends})
+    ]
+    return [
+        Detail("partitions", ("partition", "leader", "replicas", "inSync", "endOffset"), rows),
+        Detail("groups that read it", ("group", "lag", "partitions"), lags),
+    ]
+
+
+def _in_group(group: str, sample: Sample, more: More) -> list[Detail]:
+    found = sample.groups.get(group)
+    rows: list[Row] = [
+        {
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "committed": at,
+            "endOffset": sample.ends.get(partition),
+            "lag": max(0, sample.ends[partition] - at) if partition in sample.ends else None,
+        }
+        for partition, at in sorted({} if found is None else found.committed.items())
+    ]
+    members = [client._asdict() for client in more.clients if client.group == group]
+    return [
+        Detail("members", ("member", "client", "host", "partitions"), members),
+        Detail("partitions", ("topic", "partition", "committed", "endOffset", "lag"), rows),
+    ]
+
+
+def _in_broker(broker: str, sample: Sample, more: More) -> list[Detail]:
+    number = int(broker)
+    rows: list[Row] = [
+        {
+            "topic": name,
+            "partition": each.partition,
+            "leads": each.leader is not None and each.leader.id == number,
+            "inSync": any(node.id == number for node in each.in_sync_replicas),
+        }
+        for name, topic in sorted(sample.topics.items())
+        for each in topic.partitions
+        if any(node.id == number for node in each.replicas)
+    ]
+    disks = [disk._asdict() for disk in sample.disks if disk.broker == number]
+    return [
+        Detail("log directories", ("path", "used", "total", "usable", "error"), disks),
+        Detail("replicas", ("topic", "partition", "leads", "inSync"), rows),
+    ]
+
+
+def _in_transaction(name: str, sample: Sample, more: More) -> list[Detail]:
+    found = next((row for row in more.transactions if row["id"] == name), None)
+    partitions: list[Row] = [{"partition": each} for each in ([] if found is None else found["partitions"])]
+    return [Detail("partitions that take part", ("partition",), partitions)]
+
+
+def _in_client(client: str, sample: Sample, more: More) -> list[Detail]:
+    same = [each._asdict() for each in more.clients if each.client == client]
+    return [Detail("groups in which it is a member", ("group", "member", "host", "partitions"), same)]
+
+
+_DETAILS: Mapping[str, Callable[[str, Sample, More], list[Detail]]] = {
+    "topics": _in_topic,
+    "groups": _in_group,
+    "brokers": _in_broker,
+    "transactions": _in_transaction,
+    "clients": _in_client,
+}
+
+
+def table_rows(
+    name: str, sample: Sample, column: str = "", text: str = "", more: More = _NO_MORE
+) -> list[Row]:  # fmt: skip
     """Return a table's rows that have a text in their first column, by a column: the largest number first."""
     table = TABLES[name]
     first, by = table.columns[0], column or table.busiest
-    rows = [row for row in table.rows(sample) if text.lower() in str(row[first]).lower()]
+    rows = [row for row in table.rows(sample, more) if text.lower() in str(row[first]).lower()]
     rows.sort(key=lambda row: str(row[first]))
     if by != first:
         # Texts among themselves; what has no value last.

@@ -8,7 +8,7 @@ from barnabas.admin import GroupListing, GroupState, GroupType, TopicDescription
 from barnabas.admin import TopicPartitionInfo as Info
 from barnabas.console.lag_clock import Delay
 from barnabas.console.sampler import Disk, GroupSample
-from barnabas.console.top_view import TABLES, health, table_rows
+from barnabas.console.top_view import TABLES, Client, More, details, health, table_rows
 from barnabas.protocol.topic_partition import TopicPartition
 from tests.unit.console.test_overview import ONE, TWO, sample
 
@@ -52,6 +52,47 @@ def test_every_column_sorts_and_every_row_has_every_column(name: str) -> None:
         rows = table_rows(name, SEEN, column)
         assert len(rows) == len(table_rows(name, SEEN))
         assert all(set(TABLES[name].columns) <= row.keys() for row in rows)
+
+
+MORE = More(
+    [{"id": "pay", "state": "ONGOING", "producerId": 7, "epoch": 0, "coordinator": 1, "timeout": 60000,
+      "started": SEEN.at_ms - 2500, "partitions": ["busy-0"]}],
+    [Client("reader", "/10.0.0.1", "behind", "m-1", 3)],
+)  # fmt: skip
+
+
+def test_transactions_and_clients_are_tables_too() -> None:
+    (row,) = table_rows("transactions", SEEN, more=MORE)
+    assert (row["transactionalId"], row["openSeconds"], row["partitions"]) == ("pay", 2.5, 1)
+    assert [row["client"] for row in table_rows("clients", SEEN, text="read", more=MORE)] == ["reader"]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_row_opens(name: str) -> None:
+    for row in table_rows(name, SEEN, more=MORE):
+        for detail in details(name, row, SEEN, MORE):
+            assert all(set(detail.columns) <= found.keys() for found in detail.rows)
+
+
+def test_a_row_opens_with_what_it_has() -> None:
+    def inside(name: str, first: str | int) -> dict[str, list[tuple[object, ...]]]:
+        (row,) = [row for row in table_rows(name, SEEN, more=MORE) if next(iter(row.values())) == first]
+        return {
+            detail.title: [tuple(found[column] for column in detail.columns) for found in detail.rows]
+            for detail in details(name, row, SEEN, MORE)
+        }
+
+    assert inside("topics", "busy") == {
+        "partitions": [(0, 1, "1 2", "1 2", 7)], "groups that read it": [("behind", 6, 1), ("done", 0, 1)],
+    }  # fmt: skip
+    assert inside("groups", "behind") == {
+        "members": [("m-1", "reader", "/10.0.0.1", 3)], "partitions": [("busy", 0, 1, 7, 6)],
+    }  # fmt: skip
+    assert inside("brokers", 2)["replicas"] == [
+        ("__own", 0, False, True), ("busy", 0, False, True), ("quiet", 0, False, True),
+    ]  # fmt: skip
+    assert inside("transactions", "pay") == {"partitions that take part": [("busy-0",)]}
+    assert inside("clients", "reader") == {"groups in which it is a member": [("behind", "m-1", "/10.0.0.1", 3)]}
 
 
 def test_a_text_narrows_the_rows() -> None:
