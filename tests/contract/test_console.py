@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -228,3 +229,31 @@ def test_a_broker_starts_its_console_and_takes_it_along(tmp_path: Path) -> None:
             broker.kill()
         # The console holds the same pipe: this returns when it is gone too.
         assert broker.stdout.read() == ""
+
+
+def test_what_was_changed_is_noted_without_what_was_written(bootstrap_servers: str, topic: str, tmp_path: Path) -> None:
+    path = tmp_path / "changes.jsonl"
+    with RunningConsole(bootstrap_servers, "--change-log", str(path)) as console:
+        console.log_in()
+        console.post(f"/api/topics/{topic}/settings", {"set": {"retention.ms": "123456789"}, "dryRun": True})
+        assert console.get("/api/changes") == {"changes": []}
+        console.post(f"/api/topics/{topic}/settings", {"set": {"retention.ms": "123456789"}})
+        console.post(f"/api/topics/{topic}/delete", {"confirm": "another"}, 400)
+        refused, done = console.get("/api/changes")["changes"]
+    assert (done["login"], done["path"], done["fields"], done["status"]) == (
+        1, f"/api/topics/{topic}/settings", {"set": ["retention.ms"]}, 200,
+    )  # fmt: skip
+    assert (refused["path"], refused["status"]) == (f"/api/topics/{topic}/delete", 400)
+    assert [json.loads(line) for line in path.read_text().splitlines()] == [done, refused]
+    assert "123456789" not in path.read_text()
+
+
+def test_a_change_log_that_cannot_be_written_keeps_the_console_from_starting(
+    bootstrap_servers: str, tmp_path: Path
+) -> None:  # fmt: skip
+    command = [sys.executable, "-m", "barnabas.cli.main", "console", "-b", bootstrap_servers, "--listen", "127.0.0.1:0"]
+    done = subprocess.run(
+        [*command, "--change-log", str(tmp_path)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 2
+    assert f"--change-log {tmp_path}: Is a directory" in done.stderr

@@ -56,6 +56,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--topology", metavar="APPLICATION=MODULE:NAME", action="append", default=[],
         help="draw a streams application as this topology of barnabas.streams; repeatable",
     )  # fmt: skip
+    parser.add_argument("--change-log", metavar="FILE", type=Path, help="note every change there, as JSON lines")
     parser.add_argument("--until-stdin-ends", action="store_true", help="end when standard input does")
     add_client_options(parser)
 
@@ -147,6 +148,7 @@ def _settings(args: Namespace) -> ConsoleSettings:
         args.schema_registry,
         checkpoints=tuple(args.checkpoint),
         topologies=_topologies(args.topology),
+        change_log=args.change_log,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
@@ -11,12 +10,12 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, PlainTextResponse
 
+from barnabas.console.change_log import LARGEST_BODY as LARGEST_NOTED
+from barnabas.console.change_log import ChangeLog
 from barnabas.console.sessions import Sessions
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-log = logging.getLogger("barnabas.console")
 
 LOGIN = "/login"
 API = "/api/"
@@ -57,8 +56,9 @@ class Rules(NamedTuple):
 class Guard:
     """An ASGI application around the console's: refuses, or passes on; see the rules of `barnabas.console`."""
 
-    def __init__(self, app: ASGIApp, rules: Rules, sessions: Sessions) -> None:
+    def __init__(self, app: ASGIApp, rules: Rules, sessions: Sessions, changes: ChangeLog) -> None:
         self._app = app
+        self._changes = changes
         self._rules = rules
         self._sessions = sessions
 
@@ -79,14 +79,25 @@ class Guard:
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
+        body = bytearray()
+
+        async def receive_noted() -> Message:
+            message = await receive()
+            if message["type"] == "http.request" and len(body) <= LARGEST_NOTED:
+                body.extend(message.get("body", b""))
+            return message
+
         refusal = self._refusal(HTTPConnection(scope), scope["method"])
-        if refusal is None:
-            await self._app(scope, receive, send_guarded)
-        else:
-            await _response(scope["path"], refusal)(scope, receive, send_guarded)
-        if scope["method"] not in _READS:
-            client = scope["client"][0] if scope.get("client") else "?"
-            log.info("%s %s %s: %s", client, scope["method"], scope["path"], scope["state"]["status"])
+        answering = self._app if refusal is None else _response(scope["path"], refusal)
+        if scope["method"] in _READS:
+            await answering(scope, receive, send_guarded)
+            return
+        try:
+            await answering(scope, receive_noted, send_guarded)
+        finally:
+            login = self._sessions.number_of(HTTPConnection(scope).cookies.get(self._rules.cookie, ""))
+            address = scope["client"][0] if scope.get("client") else "?"
+            self._changes.add(login, address, scope["path"], bytes(body), scope["state"]["status"])
 
     def _refusal(self, request: HTTPConnection, method: str) -> Refusal | None:
         headers = request.headers

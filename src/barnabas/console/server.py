@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -40,6 +41,7 @@ from barnabas.console import (
 )
 from barnabas.console.anatomy_routes import AnatomyRoutes
 from barnabas.console.answers import Body, number_parameter, on_fault, on_kafka_error, parameter
+from barnabas.console.change_log import ChangeLog
 from barnabas.console.commands import Commands
 from barnabas.console.guard import LOGIN, Guard, Rules
 from barnabas.console.live import Hub
@@ -69,6 +71,7 @@ class Console:
         self.port: int = self._socket.getsockname()[1]
         self.sessions = Sessions(time.monotonic)
         self.commands = Commands(settings.connection)
+        self._changes = _change_log(settings.change_log)
         self._server: _Server | None = None
         self._admin: AdminClient | None = None
         self._registry = None if settings.schema_registry is None else Registry(settings.schema_registry)
@@ -141,7 +144,7 @@ class Console:
             lifespan=self._cluster_lifespan if self._settings.has_cluster else self._lifespan,
             exception_handlers={KafkaError: on_kafka_error, Exception: on_fault},
         )
-        return Guard(application, rules, self.sessions)
+        return Guard(application, rules, self.sessions, self._changes)
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, application: Starlette) -> AsyncIterator[None]:
@@ -177,6 +180,7 @@ class Console:
             Route("/api/events", self._events),
             *self._anatomy.routes(),
             *self._routes_of_cluster(),
+            Route("/api/changes", self._changes_made, methods=["GET"]),
             Route("/api/{path:path}", _no_such_path, methods=["GET", "POST"]),
             Mount("/", GZipMiddleware(static, minimum_size=1000)),
         ]
@@ -345,6 +349,9 @@ class Console:
             }
         )
 
+    async def _changes_made(self, request: Request) -> Response:
+        return JSONResponse({"changes": self._changes.newest()})
+
     async def _events(self, request: Request) -> Response:
         kinds = parameter(request, "kinds").split(",")
         self._hub.check(kinds)
@@ -366,6 +373,13 @@ class _Server(uvicorn.Server):
         for end in self._endings:
             end()
         await super().shutdown(sockets)
+
+
+def _change_log(path: Path | None) -> ChangeLog:
+    try:
+        return ChangeLog(wall_clock_ms, path)
+    except OSError as problem:
+        raise ConfigError(f"--change-log {path}: {problem.strerror or problem}") from None
 
 
 def _broker(request: Request) -> int | None:

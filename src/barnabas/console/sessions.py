@@ -24,6 +24,8 @@ class Sessions:
         self._new_secret = new_secret
         self._links: dict[bytes, float] = {}
         self._last_seen: dict[bytes, float] = {}
+        self._numbers: dict[bytes, int] = {}
+        self._logins = 0
 
     def new_link(self) -> str:
         """Return a token that `redeem` takes once, within five minutes; earlier ones become void."""
@@ -41,8 +43,16 @@ class Sessions:
         while len(self._last_seen) >= MOST_SESSIONS:
             del self._last_seen[min(self._last_seen, key=self._last_seen.__getitem__)]
         session = self._new_secret()
-        self._last_seen[_digest(session)] = now
+        digest = _digest(session)
+        self._last_seen[digest] = now
+        self._logins += 1
+        self._numbers = {key: number for key, number in self._numbers.items() if key in self._last_seen}
+        self._numbers[digest] = self._logins
         return session
+
+    def number_of(self, session: str) -> int:
+        """Return the how manieth login a session is; 0 for none."""
+        return self._numbers.get(_digest(session), 0)
 
     def is_known(self, session: str) -> bool:
         """Whether a session exists and was used in the last twelve hours; counts as a use."""

@@ -19,7 +19,8 @@ class ConsoleSettings(NamedTuple):
     `connection` is how a command line names the same cluster, such as ("-b", "localhost:9092"); it has no secrets.
     `allowed_hosts` are further names under which browsers may ask for it, such as that of a reverse proxy. Without
     `clients` there is no cluster, and the console shows the `recordings` of `barnabas.anatomy` alone. `checkpoints` are
-    of Spark's queries, or directories of them, `topologies` of streams applications by their ids.
+    of Spark's queries, or directories of them, `topologies` of streams applications by their ids. `change_log` is the
+    file that changes are noted in.
     """
 
     clients: Mapping[str, Mapping[str, Any]]
@@ -34,6 +35,7 @@ class ConsoleSettings(NamedTuple):
     recordings: tuple[Path, ...] = ()
     checkpoints: tuple[Path, ...] = ()
     topologies: Mapping[str, TopologyDescription] = {}
+    change_log: Path | None = None
 
     @property
     def has_cluster(self) -> bool:

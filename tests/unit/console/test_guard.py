@@ -11,6 +11,7 @@ pytest.importorskip("starlette")
 
 from starlette.responses import PlainTextResponse
 
+from barnabas.console.change_log import ChangeLog
 from barnabas.console.guard import HEADERS, LARGEST_BODY, Guard, Rules
 from barnabas.console.sessions import Sessions
 
@@ -35,7 +36,9 @@ class Guarded:
             self.passed.append(scope["path"])
             await PlainTextResponse("passed")(scope, receive, send)
 
-        self._guard = Guard(application, Rules({HOST, "localhost:8080"}, "c", read_only, over_tls), sessions)
+        self.changes = ChangeLog(lambda: 5)
+        rules = Rules({HOST, "localhost:8080"}, "c", read_only, over_tls)
+        self._guard = Guard(application, rules, sessions, self.changes)
 
     def ask(self, method: str, path: str, headers: dict[str, str], *, with_cookie: bool = True) -> tuple[int, Any]:
         """Status and headers of the response; whether it passed stands in `passed`."""

@@ -10,6 +10,7 @@ import { Access } from "./access.mjs";
 import { RecordPage } from "./records.mjs";
 import { Schemas, Schema } from "./schemas.mjs";
 import { Spark, Query, Streams, Topology } from "./jobs.mjs";
+import { Changes } from "./changes.mjs";
 import { Anatomy } from "./anatomy.mjs";
 
 // Name in the address → component, its key after `g`, and whether it stands in the menu.
@@ -30,6 +31,7 @@ const SCREENS = {
   schemas: { view: Schemas, key: "c", menu: true },
   schema: { view: Schema, under: "schemas" },
   access: { view: Access, key: "s", menu: true },
+  changes: { view: Changes, key: "l", menu: true },
   anatomy: { view: Anatomy, key: "a", menu: true },
 };
 const THEMES = ["auto", "light", "dark"];
