@@ -107,6 +107,9 @@ def test_a_recording_that_grows_is_followed_as_it_is_written(tmp_path: Path) -> 
     path = recorded(tmp_path / "one.jsonl")
     with RunningConsole(None, str(path)) as console:
         console.log_in()
+        os.utime(path, (1, 1))
+        assert not console.get("/api/anatomy")["isGrowing"]
+        os.utime(path)
         assert console.get("/api/anatomy")["isGrowing"]
         events = live(console, "/api/anatomy/producer/live?subject=p")
         assert next(events)[1]["events"] == 3

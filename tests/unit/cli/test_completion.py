@@ -23,7 +23,7 @@ def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["co"], ["console", "consume", "config", "completion"]),
         (["topic", "de"], ["describe", "delete"]),
-        (["group", "offsets", ""], ["reset", "delete"]),
+        (["group", "offsets", ""], ["reset", "import", "delete"]),
         (["topic", "create", "flights", "--if"], ["--if-not-exists"]),
         (["consume", "flights", "-o", ""], ["human", "json", "raw", "hex"]),
         (["consume", "flights", "--key-as", "b"], ["base64"]),
