@@ -12,7 +12,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from barnabas import AdminClient, NewTopic, Producer
+from barnabas import AdminClient, Consumer, NewTopic, Producer
+from barnabas.console.decoders import FORMS
 from tests.contract.waiting import eventually
 from tests.support.running_console import TIMEOUT, RunningConsole
 
@@ -218,3 +219,89 @@ def test_an_aborted_transaction_is_shown_or_left_out(
     numbers, _, ended = read(console, topic, committed="true")
     assert (numbers, ended) == ([], "end")
     assert "no record there" in console.get(f"/api/topics/{topic}/records/0/1", 404)["message"]
+
+
+def test_the_newest_of_all_partitions_come_first(console: RunningConsole, filled: str) -> None:
+    def newest(**words: str) -> list[int]:
+        given = {"limit": "1000", **{name.rstrip("_"): value for name, value in words.items()}}
+        events = console.stream(f"/api/topics/{filled}/scan?{urlencode(given)}")
+        assert [data for kind, data in events if kind == "done"] == ["end"]
+        return [(row["timestamp"] - BEGAN) // 1000 for kind, rows in events if kind == "records" for row in rows]
+
+    assert newest(from_="newest:5") == [39, 38, 37, 36, 35]
+    assert newest(from_="newest:5", partitions="0") == [38, 36, 34, 32, 30]
+    assert newest(from_="newest:1000") == list(range(39, -1, -1))
+    assert newest(from_="newest:5", filter="value.n < 36") == [35, 34, 33, 32, 31]
+    for wrong in ("newest:0", "newest:1001", "newest:", "newest"):
+        assert console.get(f"/api/topics/{filled}/scan?{urlencode({'from': wrong})}", 400)["message"]
+    refused = console.get(f"/api/topics/{filled}/scan?{urlencode({'from': 'newest:5', 'live': 'true'})}", 400)
+    assert "live shows what comes" in refused["message"]
+
+
+def test_records_are_redriven_as_they_are_after_they_were_counted(
+    console: RunningConsole, bootstrap_servers: str, filled: str, topic: str
+) -> None:
+    path, body = f"/api/topics/{filled}/redrive", {"to": topic, "filter": "value.n >= 30 or value = null"}
+    counted = console.post(path, {**body, "dryRun": True})
+    assert (counted["found"], counted["sent"], counted["ended"]) == (10, 10, "end")
+    assert read(console, topic)[1]["scanned"] == 0
+
+    done = console.post(path, {**body, "keepPartition": True})
+    assert (done["found"], done["sent"], done["ended"], done["error"]) == (10, 10, "end", None)
+    with Consumer(bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([(topic, 0), (topic, 1)])
+        found: list[Any] = []
+        eventually(lambda: found.extend(consumer.poll(0.2)) or len(found) >= 10)
+    assert sorted(record.key for record in found) == sorted(b"k-%d" % n for n in range(30, 40))
+    for record in found:
+        number = int(record.key[2:])
+        assert record.partition == number % 2
+        assert record.value == (None if number == 39 else b'{"n": %d, "user": "user-%d"}' % (number, number % 7))
+        assert list(record.headers) == [("source", b"web" if number % 3 else b"app")]
+
+    assert console.post(path, {**body, "limit": 4})["sent"] == 4
+    says = {
+        "another topic": {"to": filled}, "limit must be": {"to": topic, "limit": 0},
+        "partitions must be numbers": {"to": topic, "partitions": ["x"]},
+    }  # fmt: skip
+    for word, wrong in says.items():
+        assert word in console.post(path, wrong, 400)["message"]
+    assert console.post(path, {"to": "no-such-topic"}, 404)["error"] == "UnknownTopicOrPartitionError"
+
+
+def test_a_redrive_that_fails_says_how_far_it_came(
+    console: RunningConsole, admin: AdminClient, filled: str, new_name: Callable[[str], str]
+) -> None:
+    name = new_name("small")
+    admin.create_topics([NewTopic(name, 1, 1, configs={"max.message.bytes": "1"})])
+    eventually(lambda: name in admin.describe_topics([name], raise_errors=False))
+    done = console.post(f"/api/topics/{filled}/redrive", {"to": name, "limit": 3})
+    assert (done["sent"], done["ended"]) == (0, "failed")
+    assert (
+        "RecordTooLarge" in done["error"]
+        or "RecordBatchTooLarge" in done["error"]
+        or "MessageTooLarge" in done["error"]
+    )
+
+
+def test_what_is_masked_leaves_the_console_in_no_way(bootstrap_servers: str, filled: str, topic: str) -> None:
+    rules = [f"{filled}:value.user", f"{filled}:header.source"]
+    with RunningConsole(bootstrap_servers, *(word for rule in rules for word in ("--mask", rule))) as console:
+        console.log_in()
+        path = f"/api/topics/{filled}"
+        ways = [
+            *(f"{path}/scan?{urlencode({'from': 'beginning', 'valueForm': form})}" for form in FORMS),
+            *(f"{path}/export?{urlencode({'from': 'beginning', 'form': form})}" for form in ("ndjson", "csv")),
+            *(f"{path}/records/0/5?{urlencode({'valueForm': form})}" for form in ("auto", "text", "hex")),
+        ]
+        for way in ways:
+            status, _, body = console.ask("GET", way)
+            text = body.decode()
+            assert status == 200
+            assert "k-" in text, way
+            assert "user-" not in text, way
+            assert b"user-1".hex() not in text, way
+            assert '"web"' not in text, way
+        for refused in (f"{path}/export?form=parquet", f"{path}/scan?{urlencode({'filter': 'value.user = 1'})}"):
+            assert console.get(refused, 403)["error"] == "TopicAuthorizationError"
+        assert console.post(f"{path}/redrive", {"to": topic}, 403)["error"] == "TopicAuthorizationError"

@@ -56,6 +56,10 @@ def add_parser(subparsers: Subparsers) -> None:
         "--topology", metavar="APPLICATION=MODULE:NAME", action="append", default=[],
         help="draw a streams application as this topology of barnabas.streams; repeatable",
     )  # fmt: skip
+    parser.add_argument(
+        "--mask", metavar="TOPIC:PLACE", action="append", default=[],
+        help="what of records is not shown, such as orders*:value.card; repeatable",
+    )  # fmt: skip
     parser.add_argument("--change-log", metavar="FILE", type=Path, help="note every change there, as JSON lines")
     parser.add_argument("--until-stdin-ends", action="store_true", help="end when standard input does")
     add_client_options(parser)
@@ -124,6 +128,7 @@ def _free_address() -> str:
 
 def _settings(args: Namespace) -> ConsoleSettings:
     from barnabas.broker.config import parse_address
+    from barnabas.console.masking import all_rules
     from barnabas.console.settings import ConsoleSettings
 
     host, port = parse_address(args.listen)
@@ -149,6 +154,7 @@ def _settings(args: Namespace) -> ConsoleSettings:
         checkpoints=tuple(args.checkpoint),
         topologies=_topologies(args.topology),
         change_log=args.change_log,
+        masks=all_rules(args.mask),
     )
 
 

@@ -75,12 +75,16 @@ class Decoders:
         """Whether documents of a form have their names and texts as they lie in the bytes (Avro has no names)."""
         return form in ("json", "msgpack", "text") or (form == "auto" and self._schema_of is None)
 
-    def shown(self, data: bytes | None, form: str, longest: int) -> Shown:
-        """Return a key or value as text of at most so many characters."""
+    def shown(
+        self, data: bytes | None, form: str, longest: int, mask: Callable[[Decoded], Decoded] | None = None
+    ) -> Shown:  # fmt: skip
+        """Return a key or value as text of at most so many characters; `mask` takes out what is not to be seen."""
         decoded = self.decode(data, form)
-        if decoded.form in ("text", "hex", "null"):
+        if mask is not None:
+            decoded = mask(decoded)
+        if decoded.form in ("text", "hex", "null", "masked"):
             text = decoded.document
-        elif decoded.form == "json":
+        elif decoded.form == "json" and mask is None:
             # As it lies there: numbers keep their digits, names their order and their doubles.
             text = (data or b"").decode("utf-8", "replace")
         else:

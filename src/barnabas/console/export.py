@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.console.decoders import Decoders, as_json
-from barnabas.console.records import LONG, Scans
+from barnabas.console.records import LONG, Scans, shown_sides
 from barnabas.console.scan import ScannedRow, ScanRequest
 
 if TYPE_CHECKING:
@@ -32,15 +32,10 @@ class Form(NamedTuple):
 
 
 def _texts(row: ScannedRow, request: ScanRequest, decoders: Decoders) -> list[Any]:
-    headers = [[name, decoders.shown(value, "auto", LONG)["text"]] for name, value in row.headers]
-    return [
-        row.column("partition"),
-        row.column("offset"),
-        row.timestamp,
-        decoders.shown(row.key, request.key_form, LONG)["text"],
-        decoders.shown(row.value, request.value_form, LONG)["text"],
-        headers,
-    ]
+    shown = shown_sides(row, request, decoders, LONG)
+    headers = [[name, value["text"]] for name, value in shown["headers"]]
+    place = [row.column("partition"), row.column("offset"), row.timestamp]
+    return [*place, shown["key"]["text"], shown["value"]["text"], headers]
 
 
 async def _ndjson(scans: Scans, request: ScanRequest, decoders: Decoders) -> AsyncIterator[bytes]:

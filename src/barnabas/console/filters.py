@@ -277,6 +277,16 @@ def _of_bytes(data: Any, compare: Compare) -> Mask:
     return ANY_ROW
 
 
+def sides(condition: Condition) -> set[str]:
+    """Return which of key, value, header and columns a filter asks about."""
+    if isinstance(condition, And | Or):
+        return sides(condition.left) | sides(condition.right)
+    if isinstance(condition, Not):
+        return sides(condition.inner)
+    assert isinstance(condition, Compare)
+    return {condition.root}
+
+
 def parse_filter(text: str, now_ms: int) -> Condition:
     """Read a filter. Raises `IllegalArgumentError` that says where it goes wrong, and what there is to write."""
     if len(text) > LONGEST:

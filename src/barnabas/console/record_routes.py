@@ -11,9 +11,10 @@ from starlette.routing import BaseRoute, Route
 
 from barnabas.aio import Producer
 from barnabas.clock import wall_clock_ms
-from barnabas.console import export, records
+from barnabas.console import export, records, redrive
 from barnabas.console.answers import Body, number_parameter, parameter
 from barnabas.console.decoders import Decoders
+from barnabas.console.masking import Masks, refuse_unless_shown
 from barnabas.errors import ConfigError, IllegalArgumentError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from barnabas.aio import AdminClient
     from barnabas.console.commands import Commands
     from barnabas.console.registry import Registry
+    from barnabas.console.scan import ScanRequest
     from barnabas.console.settings import ConsoleSettings
 
 _LONGEST_SCAN = 600
@@ -34,6 +36,7 @@ class RecordRoutes:
     def __init__(
         self, settings: ConsoleSettings, registry: Registry | None, admin: Callable[[], AdminClient], commands: Commands
     ) -> None:
+        self._masks = Masks(settings.masks)
         self._decoders = Decoders(None if registry is None else registry.schema)
         self._settings = settings
         self._admin = admin
@@ -55,6 +58,7 @@ class RecordRoutes:
             Route(f"{topic}/export", self._export, methods=["GET"]),
             Route(f"{topic}/records/{{partition:int}}/{{offset:int}}", self._one, methods=["GET"]),
             Route(f"{topic}/records", self._produce, methods=["POST"]),
+            Route(f"{topic}/redrive", self._redrive, methods=["POST"]),
         ]
 
     def _reading(self, request: Request, most: int) -> records.Reading:
@@ -84,7 +88,7 @@ class RecordRoutes:
         if reading.is_live:
             # A tail goes on until its reader leaves.
             reading = reading._replace(seconds=24 * 3600.0)
-        scan = await records.scan_request(self._admin(), reading, wall_clock_ms())
+        scan = await self._request(reading)
         return StreamingResponse(self.scans.events(scan), media_type="text/event-stream")
 
     async def _export(self, request: Request) -> Response:
@@ -93,11 +97,20 @@ class RecordRoutes:
             raise IllegalArgumentError(f"form must be one of {', '.join(export.FORMS)}")
         reading = self._reading(request, export.MOST_EXPORTED)._replace(is_live=False)
         self.scans.check()
-        scan = await records.scan_request(self._admin(), reading, wall_clock_ms())
+        scan = await self._request(reading)
+        if scan.mask is not None and parameter(request, "form") == "parquet":
+            scan.mask.refuse("a Parquet file has keys and values as they are; export ndjson or csv")
         name = re.sub(r"[^\w.-]", "_", reading.topic)
         extension = parameter(request, "form", "ndjson")
         disposition = {"Content-Disposition": f'attachment; filename="{name}.{extension}"'}
         return StreamingResponse(form.write(self.scans, scan, self._decoders), 200, disposition, form.media_type)
+
+    async def _request(self, reading: records.Reading) -> ScanRequest:
+        scan = await records.scan_request(self._admin(), reading, wall_clock_ms())
+        mask = self._masks.of(reading.topic)
+        if mask is not None:
+            mask.check(scan.condition)
+        return scan._replace(mask=mask)
 
     async def _one(self, request: Request) -> Response:
         _check_arrow()
@@ -105,20 +118,30 @@ class RecordRoutes:
         place = (request.path_params["topic"], request.path_params["partition"], request.path_params["offset"])
         forms = (parameter(request, "keyForm", "auto"), parameter(request, "valueForm", "auto"))
         scan = await records.one_record_request(self._admin(), place, forms)
-        row = await self.scans.one(scan)
         topic, partition, offset = place
+        row = await self.scans.one(scan._replace(mask=self._masks.of(topic)))
         command = self._commands.line("consume", topic, "-p", str(partition), "--from", str(offset), "-n", "1")
         return JSONResponse({**row, "topic": topic, "command": command})
 
     async def _produce(self, request: Request) -> Response:
         body = await Body.of(request)
-        if self._producer is None:
-            self._producer = Producer(self._settings.clients["producer"])
         topic = request.path_params["topic"]
         # A producer would have a topic made that is not there, where brokers do that.
         await self._admin().describe_topics([topic])
-        done = await records.produce(self._producer, topic, body, self._commands)
+        done = await records.produce(self._sender(), topic, body, self._commands)
         return JSONResponse(done)
+
+    async def _redrive(self, request: Request) -> Response:
+        _check_arrow()
+        refuse_unless_shown(self._masks.of(request.path_params["topic"]), "they are not sent to another topic")
+        body, topic, clients = await Body.of(request), request.path_params["topic"], (self._admin(), self._sender())
+        done = await redrive.redrive(clients, self.scans, topic, body, wall_clock_ms(), self._commands)
+        return JSONResponse(done)
+
+    def _sender(self) -> Producer[bytes, bytes]:
+        if self._producer is None:
+            self._producer = Producer(self._settings.clients["producer"])
+        return self._producer
 
 
 def _check_arrow() -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
-from barnabas.client.position_syntax import TIME, Range, parse_position, resolve
+from barnabas.client.position_syntax import END, TIME, Position, Range, parse_position, resolve
 from barnabas.console.decoders import Shown
 from barnabas.console.filters import parse_filter
 from barnabas.console.live import encoded
+from barnabas.console.masking import MASK
 from barnabas.console.scan import Progress, Scan, ScannedRow, ScanRequest
 from barnabas.console.topics import offset_bounds
 from barnabas.errors import IllegalArgumentError, KafkaError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from barnabas.console.decoders import Decoders
 
 MOST_SHOWN = 1000
+_NEWEST = re.compile(r"newest:(\d{1,9})", re.ASCII)
 SHORT, LONG = 2000, 4 * 1024 * 1024
 MOST_SCANS = 4
 #: Parts that wait for a slow reader; then the scan waits, too.
@@ -30,16 +34,21 @@ MOST_WAITING = 16
 _ENCODERS: Mapping[str, Callable[[str], bytes]] = {"text": str.encode, "hex": bytes.fromhex}
 
 
-class RecordRow(TypedDict):
+class Sides(TypedDict):
+    """What a record holds."""
+
+    key: Shown
+    value: Shown
+    headers: list[tuple[str, Shown]]
+
+
+class RecordRow(Sides):
     """A record; times in epoch milliseconds, -1 for none. `link` is its place in the console."""
 
     partition: int
     offset: int
     timestamp: int
     timestampType: int
-    key: Shown
-    value: Shown
-    headers: list[tuple[str, Shown]]
     link: str
 
 
@@ -70,7 +79,8 @@ class Reading(NamedTuple):
 async def scan_request(admin: AdminClient, reading: Reading, now_ms: int) -> ScanRequest:
     """Look up where a reading begins and ends. Raises `IllegalArgumentError`, `UnknownTopicOrPartitionError`."""
     condition = parse_filter(reading.filter, now_ms) if reading.filter.strip() else None
-    position = parse_position(reading.start, now_ms)
+    newest = _newest(reading)
+    position = Position(END, -newest) if newest else parse_position(reading.start, now_ms)
     description = (await admin.describe_topics([reading.topic]))[reading.topic]
     first, end = await offset_bounds(admin, description)
     unknown = sorted(set(reading.partitions) - end.keys())
@@ -91,10 +101,25 @@ async def scan_request(admin: AdminClient, reading: Reading, now_ms: int) -> Sca
         condition,
         reading.key_form,
         reading.value_form,
-        reading.limit,
+        # Each partition's last records are looked at; the latest of all are handed out.
+        newest * len(chosen) + 1 if newest else reading.limit,
         reading.seconds,
         reading.read_committed,
+        newest,
     )
+
+
+def _newest(reading: Reading) -> int:
+    """Return how many of the newest records of all partitions are wanted; 0 for another kind of reading."""
+    found = _NEWEST.fullmatch(reading.start)
+    if found is None:
+        return 0
+    if reading.is_live:
+        raise IllegalArgumentError("newest is for what there is; live shows what comes")
+    wanted = int(found[1])
+    if not 1 <= wanted <= MOST_SHOWN:
+        raise IllegalArgumentError(f"newest must be 1 to {MOST_SHOWN}, not {wanted}")
+    return wanted
 
 
 def record_row(row: ScannedRow, request: ScanRequest, decoders: Decoders, longest: int) -> RecordRow:
@@ -105,10 +130,27 @@ def record_row(row: ScannedRow, request: ScanRequest, decoders: Decoders, longes
         "offset": offset,
         "timestamp": row.timestamp,
         "timestampType": row.timestamp_type,
-        "key": decoders.shown(row.key, request.key_form, longest),
-        "value": decoders.shown(row.value, request.value_form, longest),
-        "headers": [(name, decoders.shown(value, "auto", longest)) for name, value in row.headers],
+        **shown_sides(row, request, decoders, longest),
         "link": link_of(request.topic, partition, offset),
+    }
+
+
+def shown_sides(row: ScannedRow, request: ScanRequest, decoders: Decoders, longest: int) -> Sides:
+    """Return what of a record is shown, with what is masked taken out: the only way to it."""
+    mask = request.mask
+    key, value = (None if mask is None else partial(mask.decoded, side) for side in ("key", "value"))
+    return {
+        "key": decoders.shown(row.key, request.key_form, longest, key),
+        "value": decoders.shown(row.value, request.value_form, longest, value),
+        "headers": [
+            (
+                name,
+                decoders.shown(
+                    MASK.encode() if mask is not None and mask.hides_header(name) else found, "auto", longest
+                ),
+            )
+            for name, found in row.headers
+        ],
     }
 
 

@@ -5,6 +5,7 @@ Bounded in every way: by an end in each partition, a number of matches, a time, 
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
@@ -17,6 +18,8 @@ from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from barnabas.console.masking import TopicMask
 
 _POLL_SECONDS = 0.2
 _PROGRESS_SECONDS = 0.25
@@ -32,7 +35,10 @@ _SETTINGS = {
 
 
 class ScanRequest(NamedTuple):
-    """What to read: `starts` and `ends` by partition (no end: for as long as it takes), and what of it to hand out."""
+    """What to read: `starts` and `ends` by partition (no end: for as long as it takes), and what of it to hand out.
+
+    With `newest` the latest so many of all partitions, the latest first, once all was read.
+    """
 
     topic: str
     starts: Mapping[int, int]
@@ -43,6 +49,8 @@ class ScanRequest(NamedTuple):
     most_matches: int = 100
     most_seconds: float = 60.0
     read_committed: bool = False
+    newest: int = 0
+    mask: TopicMask | None = None
 
 
 class Progress(NamedTuple):
@@ -114,6 +122,27 @@ class _Documents(dict[str, Any]):
         return self[side]
 
 
+class Newest:
+    """Keeps the latest so many rows: by time, and of one time by partition and offset."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._heap: list[tuple[int, int, int, ScannedRow]] = []
+
+    def take(self, rows: list[ScannedRow]) -> None:
+        """Take rows in, and let go of those that are not among the latest any more."""
+        for row in rows:
+            entry = row.timestamp, row.column("partition"), row.column("offset"), row
+            if len(self._heap) < self._most:
+                heapq.heappush(self._heap, entry)
+            else:
+                heapq.heappushpop(self._heap, entry)
+
+    def rows(self) -> list[ScannedRow]:
+        """Return them, the latest first."""
+        return [row for *_, row in sorted(self._heap, key=lambda entry: entry[:3], reverse=True)]
+
+
 class Scan:
     """One scan: `run` in a thread, `cancel` from any."""
 
@@ -146,6 +175,8 @@ class Scan:
         `KafkaError`, and `ImportError` where pyarrow is missing.
         """
         request = self._request
+        newest = Newest(request.newest) if request.newest else None
+        take = on_rows if newest is None else newest.take
         left = self._unread()
         settings = {**self._client, **_SETTINGS, "isolation.level": _isolation(request.read_committed)}
         began = told = self._monotonic()
@@ -160,13 +191,15 @@ class Scan:
             while not reason:
                 batch = consumer.poll_arrow(_POLL_SECONDS)
                 if batch is not None and batch.num_rows:
-                    self._scan_batch(batch, on_rows)
+                    self._scan_batch(batch, take)
                 now = self._monotonic()
                 remaining = self._remaining(consumer, left)
                 reason = self._reason(remaining, now - began)
                 if now - told >= _PROGRESS_SECONDS or reason:
                     told = now
                     on_progress(Progress(self._scanned, self._bytes, self._matched, now - began, remaining))
+        if newest is not None and newest.rows():
+            on_rows(newest.rows())
         return reason
 
     def _unread(self) -> dict[int, int]:

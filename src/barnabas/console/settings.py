@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from barnabas.errors import ConfigError
 
 if TYPE_CHECKING:
+    from barnabas.console.masking import Rule
     from barnabas.streams.topology.description import TopologyDescription
 
 
@@ -20,7 +21,7 @@ class ConsoleSettings(NamedTuple):
     `allowed_hosts` are further names under which browsers may ask for it, such as that of a reverse proxy. Without
     `clients` there is no cluster, and the console shows the `recordings` of `barnabas.anatomy` alone. `checkpoints` are
     of Spark's queries, or directories of them, `topologies` of streams applications by their ids. `change_log` is the
-    file that changes are noted in.
+    file that changes are noted in, `masks` say what of records is not shown.
     """
 
     clients: Mapping[str, Mapping[str, Any]]
@@ -36,6 +37,7 @@ class ConsoleSettings(NamedTuple):
     checkpoints: tuple[Path, ...] = ()
     topologies: Mapping[str, TopologyDescription] = {}
     change_log: Path | None = None
+    masks: tuple[Rule, ...] = ()
 
     @property
     def has_cluster(self) -> bool:

@@ -50,7 +50,8 @@ const speed = (arrow, read, written) => (arrow.way === "read" ? read?.[arrow.top
 function Part({ part, read, written }) {
   const known = part.arrows.filter((arrow) => arrow.way);
   return html`<h2>${visible(part.title)}</h2><div class="wide" tabindex="0" role="region" aria-label=${visible(part.title)}><svg class="topology" role="group" aria-label=${visible(part.title)} width=${part.width + 150} height=${part.height + 4} viewBox=${`-2 -2 ${part.width + 152} ${part.height + 4}`}>
-    ${part.arrows.map((arrow) => html`<path class="edge ${speed(arrow, read, written) ? "busy" : ""}" d=${curve(arrow.path)} />`)}
+    <defs>${["idle", "busy"].map((kind) => html`<marker id=${`head-${kind}`} class=${kind} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z" /></marker>`)}</defs>
+    ${part.arrows.map((arrow) => html`<path class="edge ${speed(arrow, read, written) ? "busy" : "idle"}" d=${curve(arrow.path)} />`)}
     ${part.nodes.map((node) => html`<${NodeShape} key=${node.id} node=${node} />`)}
     ${known.map((arrow) => { const [x, y] = arrow.path.at(-1); const [fromX, fromY] = arrow.path.at(-2); return html`<text class="rate" x=${(x + fromX) / 2 + 6} y=${(y + fromY) / 2 + 4} aria-hidden="true">${rate(speed(arrow, read, written))}</text>`; })}</svg></div>
     ${known.length > 0 && html`<table><caption>${t("streams.rates")}</caption><thead><tr><th scope="col">${t("streams.from")}</th><th scope="col" class="num">${t("streams.rate")}</th><th scope="col">${t("streams.what")}</th></tr></thead><tbody>${known.map((arrow) => html`<tr key=${arrow.aloud}><td>${visible(arrow.aloud)}</td><td class="num">${rate(speed(arrow, read, written))}</td><td>${t(`streams.${arrow.way}`)}</td></tr>`)}</tbody></table>`}`;

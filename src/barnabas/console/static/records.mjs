@@ -61,6 +61,33 @@ function Produce({ topic, like, onClose }) {
     ${done && html`<p class="good" role="status"><a href=${done.link}>${t("records.sent", { partition: done.partition, offset: count(done.offset) })}</a></p><code>${visible(done.command)}</code>`}<//>`;
 }
 
+// Records that the reading finds, sent to another topic as they are; counted first.
+function Redrive({ topic, reading, onClose }) {
+  const [to, setTo] = useState("");
+  const [keepPartition, setKeep] = useState(false);
+  const [answer, setAnswer] = useState(null);
+  const isCounted = answer?.dryRun === true;
+  const action = () => post(`api/topics/${enc(topic)}/redrive`, { ...reading, to, keepPartition, dryRun: !isCounted });
+  return html`<${ActionDialog} key=${answer ? `${answer.dryRun} ${answer.sent}` : ""} title=${t("records.redrive")} label=${isCounted ? t("records.redrive.send", { n: count(answer.found) }) : t("records.redrive.count")} ready=${to !== "" && (!isCounted || answer.found > 0)} danger=${isCounted} action=${action} onClose=${onClose} onDone=${setAnswer}>
+    <p>${t("records.redrive.what", { from: visible(reading.from) })} ${reading.filter && html`<code>${visible(reading.filter)}</code>`}</p>
+    <label class="field">${t("records.redrive.to")}<input autocomplete="off" value=${to} onInput=${(e) => { setTo(e.target.value); setAnswer(null); }} /></label>
+    <label><input type="checkbox" checked=${keepPartition} onChange=${(e) => { setKeep(e.target.checked); setAnswer(null); }} />${t("records.redrive.keep")}</label>
+    ${answer && html`<p role="status" class=${answer.error ? "bad" : "good"}>${t(isCounted ? "records.redrive.found" : "records.redrive.sent", { n: count(isCounted ? answer.found : answer.sent), of: count(answer.found) })} ${t(`records.ended.${answer.ended}`)} ${answer.error && visible(answer.error)}</p>`}<//>`;
+}
+
+// Readings that this browser keeps for a topic: a name, and the words of the reading.
+const stored = (topic) => { try { return JSON.parse(localStorage.getItem(`readings ${topic}`) ?? "[]"); } catch { return []; } };
+function Saved({ topic, words, onChoose }) {
+  const [all, setAll] = useState(() => stored(topic));
+  const [isNaming, setNaming] = useState(false);
+  const [name, setName] = useState("");
+  const keep = (rows) => { setAll(rows); try { localStorage.setItem(`readings ${topic}`, JSON.stringify(rows)); } catch { /* A browser without storage forgets. */ } };
+  const save = async () => { keep([...all.filter((one) => one.name !== name), { name, words }].slice(-50)); };
+  const choose = (event) => { const [what, at] = event.target.value.split(" "); event.target.value = ""; if (what === "save") setNaming(true); else if (what === "drop") keep(all.filter((one, i) => i !== Number(at))); else if (what) onChoose(all[Number(at)].words); };
+  return html`<select aria-label=${t("records.saved")} value="" onChange=${choose}><option value="">${t("records.saved")}</option>${all.map((one, i) => html`<option value=${`use ${i}`}>${visible(one.name)}</option>`)}<option value="save">${t("records.save")}</option>${all.map((one, i) => html`<option value=${`drop ${i}`}>${t("records.forget", { name: visible(one.name) })}</option>`)}</select>
+    ${isNaming && html`<${ActionDialog} title=${t("records.save")} label=${t("action.save")} ready=${name !== ""} action=${save} onClose=${() => setNaming(false)} onDone=${() => { setNaming(false); setName(""); }}><label class="field">${t("records.savedName")}<input autocomplete="off" value=${name} onInput=${(e) => setName(e.target.value)} /></label><code>${visible(words.filter || words.from)}</code><//>`}`;
+}
+
 const Strip = ({ scan }) => scan.progress && html`<p role="status" class="dim" data-ended=${scan.ended ?? ""}>${t("records.progress", { scanned: count(scan.progress.scanned), bytes: size(scan.progress.bytes), matched: count(scan.progress.matched), seconds: scan.progress.seconds.toFixed(1) })}
   ${scan.progress.left ? ` ${t("records.left", { n: count(scan.progress.left) })}` : ""} ${scan.ended ? html`<b>${t(`records.ended.${scan.ended}`)}</b>` : ""}</p>`;
 
@@ -77,6 +104,7 @@ export function Records({ topic, query, session, command }) {
   const [valueForm, setValueForm] = useState(query.get("valueForm") ?? "auto");
   const [isLive, setLive] = useState(false);
   const [isProducing, setProducing] = useState(false);
+  const [isRedriving, setRedriving] = useState(false);
   const scan = useScan();
   const words = (live) => new URLSearchParams({ from: live ? "end" : start, filter, partitions, limit: live ? KEPT : limit, keyForm, valueForm, live: String(live) });
   const read = (event) => {
@@ -86,20 +114,24 @@ export function Records({ topic, query, session, command }) {
     scan.start(`api/topics/${enc(topic)}/scan?${words(isLive)}`, isLive);
   };
   useEffect(() => { read(); }, []);
+  const current = { from: start, filter, partitions, limit, keyForm, valueForm };
+  const use = (saved) => { setLive(false); setStart(saved.from); setFilter(saved.filter); setPartitions(saved.partitions); setLimit(saved.limit); setKeyForm(saved.keyForm); setValueForm(saved.valueForm); };
   const choose = (label, chosen, set) => html`<label>${label}<select value=${chosen} onChange=${(e) => set(e.target.value)}>${FORMS.map((one) => html`<option value=${one}>${one}</option>`)}</select></label>`;
   const save = (form) => { location.assign(`api/topics/${enc(topic)}/export?${new URLSearchParams([...words(false), ["form", form], ["limit", "1000000"]].filter(([name], i, all) => all.findLastIndex(([other]) => other === name) === i))}`); };
   return html`<form class="row" onSubmit=${read}><label>${t("records.from")}<input list="places" size="14" disabled=${isLive} value=${start} onInput=${(e) => setStart(e.target.value)} /></label>
-    <datalist id="places">${["beginning", "-50", "-1000", "end", "-5m", "-1h", "-1d"].map((one) => html`<option value=${one} />`)}</datalist>
+    <datalist id="places">${["newest:50", "beginning", "-50", "-1000", "end", "-5m", "-1h", "-1d"].map((one) => html`<option value=${one} />`)}</datalist>
     <label>${t("records.partitions")}<input size="6" placeholder=${t("records.all")} value=${partitions} onInput=${(e) => setPartitions(e.target.value)} /></label>
     <label>${t("records.limit")}<input type="number" min="1" max="1000" disabled=${isLive} value=${limit} onInput=${(e) => setLimit(e.target.value)} /></label>
     ${choose(t("records.keyForm"), keyForm, setKeyForm)}${choose(t("records.valueForm"), valueForm, setValueForm)}<label><input type="checkbox" checked=${isLive} onChange=${(e) => setLive(e.target.checked)} />${t("records.live")}</label>
     <input data-search class="mono" size="50" aria-label=${t("records.filter")} placeholder='value.order.total > 100 and header.source = "web"' value=${filter} onInput=${(e) => setFilter(e.target.value)} />
     <button type="submit" class="main">${t("records.read")}</button>${scan.isRunning && html`<button type="button" onClick=${scan.stop}>${t("records.stop")}</button>`}
     <select aria-label=${t("records.export")} value="" onChange=${(e) => { save(e.target.value); e.target.value = ""; }}><option value="">${t("records.export")}</option>${EXPORTS.map((one) => html`<option value=${one}>${one}</option>`)}</select>
-    ${!session.readOnly && html`<button type="button" data-new onClick=${() => setProducing(true)}>${t("records.produce")}</button>`}</form>
+    <${Saved} topic=${topic} words=${current} onChoose=${use} />
+    ${!session.readOnly && html`<button type="button" data-new onClick=${() => setProducing(true)}>${t("records.produce")}</button><button type="button" disabled=${isLive} onClick=${() => setRedriving(true)}>${t("records.redrive")}</button>`}</form>
     <${Problem} error=${scan.error} /><${Strip} scan=${scan} />${scan.rows.length > 0 && html`<${Rows} rows=${scan.rows} />`}
     ${!scan.rows.length && !scan.isRunning && !scan.error && html`<${Empty}>${filter ? t("records.noMatch") : t("records.none")}<//>`}
-    ${isProducing && html`<${Produce} topic=${topic} onClose=${() => setProducing(false)} />`}<${Command} line=${command} />`;
+    ${isProducing && html`<${Produce} topic=${topic} onClose=${() => setProducing(false)} />`}<${Command} line=${command} />
+    ${isRedriving && html`<${Redrive} topic=${topic} reading=${{ from: start, filter, partitions: partitions.split(",").map((one) => one.trim()).filter(Boolean) }} onClose=${() => setRedriving(false)} />`}`;
 }
 
 const Whole = ({ name, side }) => html`<h2>${name} <span class="tag">${side.form}</span> <span class="dim">${size(side.bytes)}</span> ${side.text !== null && html`<${Copy} text=${side.text} />`}</h2>
