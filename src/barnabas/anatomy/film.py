@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.anatomy.events import Violation
+from barnabas.anatomy.lessons import stops_of
 from barnabas.anatomy.scenes import SCENES
 from barnabas.errors import IllegalArgumentError
 
@@ -34,6 +35,7 @@ class Film:
     """The steps of one subject of one scene. Step 0 is the first event that the scene takes."""
 
     def __init__(self, events: Sequence[tuple[float, Event]], scene: str, subject: str) -> None:
+        self.scene = scene
         self.subject = subject
         self._playing = SCENES[scene](subject)
         self._before = copy.deepcopy(self._playing)
@@ -66,6 +68,10 @@ class Film:
             scene.apply(event)
         at, event = self._steps[number]
         return Step(number, at, event, scene.picture())
+
+    def lesson(self) -> list[int | None]:
+        """Return the step of each stop of the scene's lesson, None where the film has not come to it."""
+        return stops_of(self.scene, self._steps)
 
     def step_at(self, at: float) -> int:
         """Return the number of the last step that is not later than a time; 0 for a time before the first."""

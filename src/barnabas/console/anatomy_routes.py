@@ -48,6 +48,7 @@ class AnatomyRoutes:
             Route("/api/anatomy", self._overview, methods=["GET"]),
             Route("/api/anatomy/{scene}", self._step, methods=["GET"]),
             Route("/api/anatomy/{scene}/live", self._live, methods=["GET"]),
+            Route("/api/anatomy/{scene}/lesson", self._lesson, methods=["GET"]),
         ]
 
     def close(self) -> None:
@@ -71,6 +72,10 @@ class AnatomyRoutes:
             return film.step(min(number, last)), len(film)
 
         return JSONResponse(_shown(*await self._alone(found)))
+
+    async def _lesson(self, request: Request) -> Response:
+        place = self._film_of(request)
+        return JSONResponse({"stops": await self._alone(lambda: self._recordings.film(*place).lesson())})
 
     async def _live(self, request: Request) -> Response:
         name, scene, subject = self._film_of(request)

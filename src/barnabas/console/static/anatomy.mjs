@@ -49,10 +49,21 @@ function useFollowing(path, isOn, onStep, onRecording, onTrouble) {
   }, [path, isOn]);
 }
 
-function Player({ path, live, span, start, isGrowing, onRecording }) {
+// Five stops in the film, a sentence at each; n goes to the next.
+function Lesson({ scene, path, step, onGo }) {
+  const { data, error } = useDocument(path);
+  if (!data) return html`<${Problem} error=${error} />`;
+  const next = data.stops.find((stop) => stop !== null && stop > step) ?? data.stops.find((stop) => stop !== null);
+  return html`<section class="box" aria-label=${t("anatomy.lesson")}><ol class="lesson">${data.stops.map((stop, i) => html`<li aria-current=${stop === step ? "step" : undefined} class=${stop === null ? "dim" : ""}>
+    ${stop === null ? html`${t(`lesson.${scene}.${i + 1}`)} <i>${t("anatomy.notHere")}</i>` : html`<button onClick=${() => onGo(stop)}>${t("anatomy.stop", { n: stop + 1 })}</button> ${t(`lesson.${scene}.${i + 1}`)}`}</li>`)}</ol>
+    <button data-new class="main" disabled=${next === undefined} onClick=${() => onGo(next)}>${t("anatomy.nextStop")}</button></section>`;
+}
+
+function Player({ scene, lesson, path, live, span, start, isGrowing, onRecording }) {
   const [state, setState] = useState({ shown: null, error: null });
   const [isPlaying, setPlaying] = useState(false);
   const [isLive, setLive] = useState(isGrowing);
+  const [isLesson, setLesson] = useState(false);
   const [speed, setSpeed] = useState(1);
   const asked = useRef(0);
   const show = async (query) => {
@@ -98,9 +109,11 @@ function Player({ path, live, span, start, isGrowing, onRecording }) {
       ${button(isPlaying ? "pause" : "play", isPlaying ? "■" : "▶", () => { setLive(false); setPlaying(!isPlaying); }, step >= steps - 1)}
       ${button("forward", "›", () => go(step + 1), step >= steps - 1)}${button("last", "»", () => go(steps - 1), step >= steps - 1)}
       <button class="live" aria-pressed=${isLive} title=${t("anatomy.live.what")} onClick=${() => { setPlaying(false); setLive(!isLive); }}>${t("anatomy.live")}</button>
+      <button aria-pressed=${isLesson} onClick=${() => setLesson(!isLesson)}>${t("anatomy.lesson")}</button>
       <select aria-label=${t("anatomy.speed")} value=${speed} onChange=${(e) => setSpeed(Number(e.target.value))}>${SPEEDS.map((one) => html`<option value=${one}>×${one}</option>`)}</select>
       <input class="scrub" type="range" min="0" max=${steps - 1} value=${step} aria-label=${t("anatomy.step")} onInput=${(e) => go(Number(e.target.value))} />
       <span class="num">${t("anatomy.place", { n: step + 1, of: steps })} · ${t("anatomy.seconds", { s: (at - span).toFixed(4) })}</span></div>
+    ${isLesson && html`<${Lesson} scene=${scene} path=${lesson} step=${step} onGo=${go} />`}
     <p class="box" role="status" aria-live=${isLive ? "off" : "polite"}><b class="mono">${event.name}</b> ${t(`event.${event.name}`, fields)}</p>
     <${Problem} error=${state.error} /><${Picture} picture=${picture} /></div>`;
 }
@@ -125,5 +138,5 @@ export function Anatomy({ query }) {
     <p class="dim">${t(`about.${scene}`)}</p>
     ${data.lost > 0 && html`<p class="warn">${t("anatomy.lost", { n: data.lost })}</p>`}
     ${data.violation && html`<p class="box bad" role="alert">${t("anatomy.violation", { s: (data.violation.at - data.from).toFixed(4) })} <b>${visible(data.violation.what)}</b></p>`}
-    <${Player} key=${data.recording} path=${`api/anatomy/${scene}?${which}`} live=${`api/anatomy/${scene}/live?${which}`} span=${data.from} start=${data.violation?.at ?? null} isGrowing=${data.isGrowing && !data.violation} onRecording=${setGrown} />`;
+    <${Player} key=${data.recording} scene=${scene} lesson=${`api/anatomy/${scene}/lesson?${which}`} path=${`api/anatomy/${scene}?${which}`} live=${`api/anatomy/${scene}/live?${which}`} span=${data.from} start=${data.violation?.at ?? null} isGrowing=${data.isGrowing && !data.violation} onRecording=${setGrown} />`;
 }
