@@ -24,12 +24,14 @@ MAX_GROUPS = 200_000
 class GroupStore:
     """Group id → group, of either protocol. A change is a `Draft`: its records are written before it is made."""
 
-    __slots__ = ("_by_partition", "_log", "_reported_full", "groups", "warn")
+    __slots__ = ("_by_partition", "_log", "_reported_full", "_tried_again", "groups", "warn")
 
     def __init__(self, log: CoordinatorLog, warn: Callable[[str], None]):
         self._log = log
         self.warn = warn
         self._reported_full = False
+        #: Partition → what cannot be written there and is tried again, as far as it is told.
+        self._tried_again: dict[int, set[str]] = {}
         self.groups: dict[str, Group] = {}
         #: Partition of `__consumer_offsets` → the ids of its groups, in the order they came.
         self._by_partition: dict[int, dict[str, None]] = {}
@@ -60,6 +62,18 @@ class GroupStore:
         With `producer` the records are part of its open transaction.
         """
         self._log.commit(group_id, draft, at, producer)
+        if self._tried_again:
+            self._tried_again.pop(self.partition_of(group_id), None)
+
+    def warn_of_retry(self, group_id: str, what: str, problem: str) -> None:
+        """Warn that something could not be written and is tried again.
+
+        `what` is of a few kinds: each is told once for a partition, until something can be written there.
+        """
+        told = self._tried_again.setdefault(self.partition_of(group_id), set())
+        if what not in told:
+            told.add(what)
+            self.warn(f"{problem}; that is tried again, and so are others of this kind in its partition")
 
     def put(self, group: Group) -> None:
         """Take over a group that is in the log, in the place of what had its id before."""

@@ -34,7 +34,9 @@ _RETRY_BACKOFF, _RETRY_BACKOFF_MAX = 0.1, 5.0
 class _Decided:
     """A decided transaction, and where each of its markers is."""
 
-    __slots__ = ("answered", "backoff", "coordinator_epoch", "failed", "id", "in_flight", "problem", "queued", "unsent")
+    __slots__ = (
+        "answered", "backoff", "coordinator_epoch", "failed", "id", "in_flight", "problem", "queued", "told", "unsent",
+    )  # fmt: skip
 
     def __init__(self, metadata: TransactionMetadata, coordinator_epoch: int):
         self.id = metadata.transactional_id
@@ -47,6 +49,8 @@ class _Decided:
         #: To be sent again after the backoff.
         self.failed: list[TopicIndex] = []
         self.problem: errors.KafkaError | None = None
+        #: What was said of it last.
+        self.told = ""
         self.backoff = _RETRY_BACKOFF
         #: Whether `step` is to look at it.
         self.queued = False
@@ -198,8 +202,9 @@ class TransactionMarkerSender:
         decided.problem = None
         if decided.id in self._retries:
             return
-        if not isinstance(problem, errors.CoordinatorLoadInProgressError):
-            self._warn(f"A transaction of {decided.id!r} cannot be completed yet: {problem}")
+        if not isinstance(problem, errors.CoordinatorLoadInProgressError) and decided.told != str(problem):
+            decided.told = str(problem)
+            self._warn(f"A transaction of {decided.id!r} cannot be completed yet: {problem}; that is tried again")
         self._retries.schedule(decided.id, at.now + decided.backoff, partial(self._retry, decided))
         decided.backoff = min(2 * decided.backoff, _RETRY_BACKOFF_MAX)
 

@@ -347,7 +347,8 @@ class ConsumerMembership:
         try:
             self.put_out(group, [member], at)
         except errors.KafkaError as error:
-            self._store.warn(f"Member {member_id} of group {group_id} could not be put out, it is tried again: {error}")
+            problem = f"member {member_id} of group {group_id} could not be put out: {error}"
+            self._store.warn_of_retry(group_id, "put out", problem)
             self._timers.schedule(key, at.now + _RETRY_SECONDS, partial(self._expire, key, epoch))
 
 

@@ -249,7 +249,8 @@ class ShareMembership:
         try:
             self.put_out(group, member, at)
         except errors.KafkaError as error:
-            self._store.warn(f"Member {member_id} of group {group_id} could not be put out, it is tried again: {error}")
+            problem = f"member {member_id} of group {group_id} could not be put out: {error}"
+            self._store.warn_of_retry(group_id, "put out", problem)
             again = partial(self._expire, group_id, member_id)
             self._timers.schedule(_session(group_id, member_id), at.now + _RETRY_SECONDS, again)
 

@@ -58,7 +58,7 @@ class ShareStates:
                 topic_id: dict.fromkeys(sorted(topic.partitions), UNINITIALIZED_START_OFFSET)
                 for topic_id, topic in missing.items()
             }
-            self._begin(group, missing, offsets, at, self._note_failure)
+            self._begin(group, missing, offsets, at, partial(self._note_failure, group.group_id))
 
     def alter(self, group: ShareGroup, offsets: StartOffsets, at: Instant, tell: Tell) -> None:
         """Have share-partitions begin at these offsets. Raises KafkaError; `tell` gets what comes of it."""
@@ -132,9 +132,10 @@ class ShareStates:
             return problem
         return None
 
-    def _note_failure(self, problem: errors.KafkaError | None) -> None:
+    def _note_failure(self, group_id: str, problem: errors.KafkaError | None) -> None:
         if problem is not None:
-            self._store.warn(f"Share-partitions could not be initialized, it is tried again: {problem}")
+            text = f"share-partitions of group {group_id} could not be initialized: {problem}"
+            self._store.warn_of_retry(group_id, "initialize", text)
 
     # --- ending
 

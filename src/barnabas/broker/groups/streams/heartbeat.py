@@ -204,7 +204,7 @@ class StreamsMembership:
             update_target(draft, self._configured(group), at)
             draft.commit(self._store, at)
         except errors.KafkaError as error:
-            self._store.warn(f"Tasks of group {group_id} could not be assigned, it is tried again: {error}")
+            self._store.warn_of_retry(group_id, "assign", f"tasks of group {group_id} could not be assigned: {error}")
             again = partial(self._assign_after_delay, group_id)
             self._timers.schedule(_initial_delay(group_id), at.now + _RETRY_SECONDS, again)
 
@@ -305,7 +305,8 @@ class StreamsMembership:
         try:
             self.put_out(group, member, at)
         except errors.KafkaError as error:
-            self._store.warn(f"Member {member_id} of group {group_id} could not be put out, it is tried again: {error}")
+            problem = f"member {member_id} of group {group_id} could not be put out: {error}"
+            self._store.warn_of_retry(group_id, "put out", problem)
             self._timers.schedule(key, at.now + _RETRY_SECONDS, partial(self._expire, key, epoch))
 
 
