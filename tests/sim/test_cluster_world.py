@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from barnabas.testing.simulator.cluster.planted_faults import MUTATIONS
 from tests.sim.test_simulator import simulate
 
 #: Seeds with three controllers and with one, that lose disks and power, cut links, pause and kill.
@@ -51,8 +52,23 @@ def test_no_acknowledged_record_is_lost_in_many_seeds() -> None:
     assert run.returncode == 0, run.stdout[-20_000:] + run.stderr
 
 
-def hunt(which: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "barnabas.testing.simulator", "--cluster", "--mutations", which]
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_every_fault_of_a_cluster_is_found() -> None:
+    run = hunt("all")
+
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert len(run.stdout.splitlines()) == len(MUTATIONS)
+
+
+def test_a_broker_that_leads_on_in_its_old_epoch_is_found() -> None:
+    run = hunt("a broker leads on in the epoch of its last life", "--seed", "9", "--seeds", "1")
+
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def hunt(which: str, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "barnabas.testing.simulator", "--cluster", "--mutations", which, *options]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from barnabas.testing.simulator import mutations, planted_faults
+from barnabas.testing.simulator.cluster import planted_faults as of_clusters
 from barnabas.testing.simulator.minima import too_little
 from barnabas.testing.simulator.runner import Result, Run, record, warm_up
 
@@ -81,15 +82,17 @@ def _record(options: argparse.Namespace) -> NoReturn:
 
 def hunt_for(options: argparse.Namespace) -> int:
     """Plant the faults that were asked for; 1 if one of them was not found."""
-    known = [mutation.name for mutation in planted_faults.MUTATIONS]
+    faults = of_clusters if options.cluster else planted_faults
+    known = [mutation.name for mutation in faults.MUTATIONS]
     if options.mutations == "short":
-        names = list(planted_faults.SHORT)
+        names = list(faults.SHORT)
     else:
         names = [name for name in known if options.mutations in ("all", name)]
     if not names:
         print(f"'{options.mutations}' is none of: all, short, {', '.join(known)}", file=sys.stderr)  # noqa: T201
         return 2
-    return 1 if mutations.hunt(names, options.seeds, options.seed, options.jobs) else 0
+    cluster = ["--cluster"] if options.cluster else []
+    return 1 if mutations.hunt(names, options.seeds, options.seed, options.jobs, *cluster) else 0
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from barnabas.testing.simulator.cluster import planted_faults as of_clusters
 from barnabas.testing.simulator.planted_faults import MUTATIONS, Mutation
 
 if TYPE_CHECKING:
@@ -60,18 +61,21 @@ def mutated_source(mutation: Mutation) -> str:
 
 def plant(name: str) -> None:
     """Have this process import the module with its fault; to be called before anything imports it."""
-    mutation = next(found for found in MUTATIONS if found.name == name)
+    mutation = next(found for found in (*MUTATIONS, *of_clusters.MUTATIONS) if found.name == name)
     assert mutation.module not in sys.modules, "it is too late for the fault"
     mutated_source(mutation)
     sys.meta_path.insert(0, _MutatedFinder(mutation))
 
 
-def hunt(names: list[str], seeds: int, first: int, jobs: int) -> int:
-    """Look for each fault until it is found; prints a line of a table for each, and gives how many were missed."""
+def hunt(names: list[str], seeds: int, first: int, jobs: int, *options: str) -> int:
+    """Look for each fault until it is found; prints a line of a table for each, and gives how many were missed.
+
+    `options` are those of the command that plays the seeds.
+    """
     missed = 0
     for name in names:
         began = time.monotonic()
-        arguments = ["--mutation", name, "--seeds", str(seeds), "--seed", str(first), "--jobs", str(jobs)]
+        arguments = ["--mutation", name, "--seeds", str(seeds), "--seed", str(first), "--jobs", str(jobs), *options]
         run = subprocess.run(  # noqa: S603 - this very program
             [sys.executable, "-m", "barnabas.testing.simulator", *arguments],
             capture_output=True,
