@@ -57,14 +57,24 @@ def test_another_secret_and_damage_are_told_apart_from_the_text() -> None:
             reader.decode(row["encoded"].replace(f"passwordLength:{length}", f"passwordLength:{int(length) + 1}"))
 
 
+@pytest.mark.parametrize("cipher", ["DES/CBC/PKCS5Padding", "DESede/CBC/PKCS5Padding", "Blowfish"])
+def test_what_a_broken_cipher_has_encrypted_is_refused_with_what_helps(cipher: str) -> None:
+    fields = {**_fields(_ROWS[0]["encoded"]), "cipherAlgorithm": cipher, "keyLength": "64"}
+    encoded = ",".join(f"{name}:{value}" for name, value in fields.items())
+    reader = PasswordEncoder(_ROWS[0]["secret"], EncoderSettings(), random.Random(1).randbytes)
+    with pytest.raises(UndecodableSecretError, match=r"refused: .* are broken.* encrypt anew with AES"):
+        reader.decode(encoded)
+    assert EncoderSettings(cipher=cipher, key_length=64).problem.startswith(f"cipher.algorithm={cipher} is refused")
+
+
 def test_what_no_password_encoder_writes_is_told_so() -> None:
     reader = PasswordEncoder("secret", EncoderSettings(), random.Random(1).randbytes)
     encoded = reader.encode("text")
     for text in ("", "secret", encoded.replace("salt:", "sugar:"), encoded.replace("keyLength:128", "keyLength:x")):
         with pytest.raises(UndecodableSecretError, match="it is not what Kafka's PasswordEncoder writes"):
             reader.decode(text)
-    with pytest.raises(UndecodableSecretError, match=r"cipher\.algorithm=DES/CBC/PKCS5Padding is not supported"):
-        reader.decode(encoded.replace("AES/CBC", "DES/CBC"))
+    with pytest.raises(UndecodableSecretError, match=r"cipher\.algorithm=Camellia/CBC/PKCS5Padding is not supported"):
+        reader.decode(encoded.replace("AES/CBC", "Camellia/CBC"))
 
 
 @pytest.mark.slow

@@ -21,6 +21,8 @@ _KEY_FACTORY = "PBKDF2WithHmac"
 _DIGESTS = {"SHA1": "sha1", "SHA224": "sha224", "SHA256": "sha256", "SHA384": "sha384", "SHA512": "sha512"}
 _MODES = ("CBC", "CFB", "OFB", "GCM")
 _KEY_BITS = (128, 192, 256)
+#: Ciphers of Java with blocks of 64 bits (CVE-2016-2183), some of them with keys that can be tried out.
+_BROKEN = ("Blowfish", "DES", "DESede", "RC2", "TripleDES")
 _SALT_SIZE, _BLOCK_SIZE, _GCM_IV_SIZE, _GCM_TAG_BITS = 256, 16, 12, 128
 _DEFAULT_KEY_FACTORY = f"{_KEY_FACTORY}SHA512"
 
@@ -63,6 +65,12 @@ class EncoderSettings(NamedTuple):
         if _digest(self.key_factory) is None:
             known = ", ".join(f"{_KEY_FACTORY}{name}" for name in _DIGESTS)
             return f"keyfactory.algorithm={self.key_factory} is not supported: it is one of {known}"
+        if self.cipher.partition("/")[0] in _BROKEN:
+            return (
+                f"cipher.algorithm={self.cipher} is refused: ciphers with blocks of 64 bits are broken, and libraries "
+                "drop them. Have Apache Kafka encrypt anew with AES (cipher.algorithm=AES/CBC/PKCS5Padding, key.length="
+                "128, and the same password as password.encoder.secret and old.secret), or set what is secret anew"
+            )
         if _mode(self.cipher) is None:
             known = ", ".join(f"AES/{mode}/{'NoPadding' if mode == 'GCM' else 'PKCS5Padding'}" for mode in _MODES)
             return f"cipher.algorithm={self.cipher} is not supported: it is one of {known}"

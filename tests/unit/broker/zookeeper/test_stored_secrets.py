@@ -141,7 +141,7 @@ def test_how_secrets_are_encrypted_is_set() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("cipher.algorithm", "DES/CBC/PKCS5Padding", "it is one of AES/CBC/PKCS5Padding, "),
+        ("cipher.algorithm", "Camellia/CBC/PKCS5Padding", "it is one of AES/CBC/PKCS5Padding, "),
         ("keyfactory.algorithm", "PBKDF1", "it is one of PBKDF2WithHmacSHA1, "),
         ("key.length", 64, "it is 128, 192 or 256"),
         ("iterations", 1, "1024"),
