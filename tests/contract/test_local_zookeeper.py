@@ -150,8 +150,11 @@ def test_the_command_starts_its_zookeeper_again_and_ends_it_however_it_ends_itse
         process.communicate()
 
 
-def test_what_goes_with_a_quorum_of_controllers_only_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    for option, said in (("--controllers=3", "the brokers elect one of them"), ("--secure", "keeps its first users")):
+def test_what_does_not_go_with_a_zookeeper_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for option, said in (("--controllers=3", "the brokers elect one of them"), ("--secure", "has to know the brokers")):
         assert main(["up", "--brokers", "3", "--zookeeper", "127.0.0.1:1/x", option]) == 2
         assert said in capsys.readouterr().err
     assert main(["up", "--zookeeper", "127.0.0.1:1/x", "--set", "broker.id=7"]) == 2

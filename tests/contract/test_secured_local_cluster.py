@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,17 +18,26 @@ from barnabas.cli.main import main
 from barnabas.config.properties_file import read_properties
 from barnabas.errors import KafkaError, TopicAuthorizationError
 from tests.contract.waiting import eventually
+from tests.peers import zookeeper
 from tests.support.patience import PATIENCE
+
+if TYPE_CHECKING:
+    from kazoo.client import KazooClient
 
 #: Version 0, correlation id 1, no client id.
 _API_VERSIONS = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
 _UP = (sys.executable, "-m", "barnabas.cli.main", "up", "--brokers", "2", "--secure", "--listen", "localhost:0")
+_ZOOKEEPER = pytest.param(
+    ("--zookeeper",),
+    id="zookeeper",
+    marks=[pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("zookeeper-cluster")],
+)
 
 
 @contextmanager
-def _running(folder: Path) -> Iterator[dict[str, Any]]:
+def _running(folder: Path, *control: str) -> Iterator[dict[str, Any]]:
     """Run the command; gives the administrator's settings when clients are let in."""
-    command = [*_UP, "--data", str(folder / "data"), "--until-stdin-ends"]
+    command = [*_UP, *control, "--data", str(folder / "data"), "--until-stdin-ends"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -49,8 +58,12 @@ def _internal_address(folder: Path, number: int) -> tuple[str, int]:
     return host, int(port)
 
 
-def test_a_cluster_lets_in_who_can_log_in_and_is_allowed_to(tmp_path: Path) -> None:
-    with _running(tmp_path) as settings:
+@pytest.mark.parametrize("control", [pytest.param((), id="quorum"), _ZOOKEEPER])
+def test_a_cluster_lets_in_who_can_log_in_and_is_allowed_to(tmp_path: Path, control: tuple[str, ...]) -> None:
+    missing = zookeeper.why_not() if control else None
+    if missing:
+        pytest.skip(missing)
+    with _running(tmp_path, *control) as settings:
         with AdminClient(settings) as admin:
             admin.create_topics([NewTopic("orders", 2, 2)])
             eventually(
@@ -74,17 +87,46 @@ def test_a_cluster_lets_in_who_can_log_in_and_is_allowed_to(tmp_path: Path) -> N
             eventually(lambda: _is_sent(producer))
         # A certificate that brokers show to clients is none with which to come as a node.
         assert [_is_answered(tmp_path, one) for one in ("node.pem", "broker.pem", None)] == [True, False, False]
-    with _running(tmp_path) as again:
+        if control:
+            _check_that_zookeeper_refuses_strangers(tmp_path)
+    with _running(tmp_path, *control) as again:
         assert again["sasl.jaas.config"] == settings["sasl.jaas.config"], "the administrator stays the same"
         with Consumer("orders", {**again, "auto.offset.reset": "earliest", "group.id": "all"}) as consumer:
             found: set[bytes] = set()
             eventually(lambda: found.update(r.value for r in consumer.poll(0.2)) or b"first" in found)
     (tmp_path / "data-secure" / "admin.properties").unlink()
+    if control:
+        # Who may write to ZooKeeper gives the administrator a new password.
+        with _running(tmp_path, *control) as anew, AdminClient(anew) as admin:
+            assert anew["sasl.jaas.config"] != settings["sasl.jaas.config"]
+            assert "orders" in admin.list_topics()
+        return
     done = subprocess.run(
         [*_UP, "--data", str(tmp_path / "data")], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 2
     assert "put it back" in done.stderr
+
+
+def _read_users(client: KazooClient) -> None:
+    client.start(5)
+    client.get("/config/users/admin")
+
+
+def _check_that_zookeeper_refuses_strangers(folder: Path) -> None:
+    from kazoo.client import KazooClient
+    from kazoo.exceptions import KazooException
+
+    address = read_properties(str(folder / "data" / "broker-1.properties"))["zookeeper.connect"]
+    stranger = KazooClient(address)
+    try:
+        # Either its session is refused, or the first thing that it asks.
+        with pytest.raises((KazooException, stranger.handler.timeout_exception)):
+            _read_users(stranger)
+    finally:
+        stranger.stop()
+        stranger.close()
+    assert (folder / "data" / "zookeeper-jaas.conf").stat().st_mode & 0o077 == 0
 
 
 def _in_sync(admin: AdminClient) -> list[int]:

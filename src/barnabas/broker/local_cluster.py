@@ -33,9 +33,8 @@ class Launching(NamedTuple):
 class LocalCluster:
     """Brokers 1 to N, each with a directory and a `.properties` file in `data_dir`, and what controls them.
 
-    `listen` has an address for each broker, port 0 for any free one. `security` is for one that others reach, too,
-    and `has_formatted` tells whether its users are there since now. Raises `ConfigError` for settings that are
-    the cluster's own.
+    `listen` has an address for each broker, port 0 for any free one. `security` is for one that others reach, too.
+    Raises `ConfigError` for settings that are the cluster's own.
     """
 
     def __init__(
@@ -54,11 +53,10 @@ class LocalCluster:
         self._settings = dict(settings)
         self._launching = launching or Launching()
         self._security = security
-        self._control = _control(data_dir, controlled_by, security, is_visible=self._launching.is_visible)
+        self._control = _control(data_dir, controlled_by, security, settings, is_visible=self._launching.is_visible)
         wrong = sorted({*_OWN, *self._control.own_settings} & settings.keys())
         if wrong:
             raise ConfigError(f"{', '.join(wrong)}: of several brokers each has its own, which the cluster sets")
-        self.has_formatted = self._control.has_formatted
         self.addresses = dict(enumerate(listen, 1))
         self._internal = {one: free_address() for one in self.addresses} if security is not None else {}
         self._running: dict[int, ChildNode] = {}
@@ -114,6 +112,8 @@ class LocalCluster:
         try:
             for kind in (self._control.addresses, self.addresses):
                 begun = [one for one in wanted if one in kind]
+                if begun and kind is self.addresses:
+                    self._control.admit_users({**self._of_all(), **self._of_broker(begun[0])})
                 for one in begun:
                     self._running[one] = self._launch(one)
                 for one in begun:
@@ -205,7 +205,12 @@ def consecutive(address: str, count: int) -> list[str]:
 
 
 def _control(
-    data_dir: str, wanted: ControlledBy, security: ClusterSecurity | None, *, is_visible: bool
+    data_dir: str,
+    wanted: ControlledBy,
+    security: ClusterSecurity | None,
+    settings: Mapping[str, str],
+    *,
+    is_visible: bool,
 ) -> LocalControl:
     """Return what a cluster in a directory is controlled by; a quorum is formatted. Raises `ConfigError`.
 
@@ -217,4 +222,4 @@ def _control(
         return LocalQuorum(data_dir, wanted.controllers, security)
     from barnabas.broker.local_zookeeper import LocalZooKeeper
 
-    return LocalZooKeeper(data_dir, wanted.zookeeper, shares_errors=is_visible)
+    return LocalZooKeeper(data_dir, wanted.zookeeper, security, settings, shares_errors=is_visible)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.broker.config import join_address, parse_address
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from barnabas.broker.security.scram_users import Alterations
 
@@ -19,11 +19,18 @@ _CLIENTS, _BROKERS, _CONTROLLERS = "SASL_SSL", "INTERNAL", "CONTROLLER"
 
 
 class ClusterSecurity(NamedTuple):
-    """Settings of all nodes, the host by which clients know the brokers, and who can log in from the start."""
+    """Settings of all nodes, the host by which clients know the brokers, and who can log in from the start.
+
+    With `has_new_users` their passwords are new ones; `check_users(are_written)` raises `ConfigError` where the cluster
+    knows others then. `secret(name)` is a secret of the cluster's own, made once.
+    """
 
     settings: Mapping[str, str]
     host: str
     users: Alterations
+    has_new_users: bool
+    check_users: Callable[[bool], None]
+    secret: Callable[[str], str]
 
     def of_controller(self) -> dict[str, str]:
         """Return what a controller is given."""

@@ -54,7 +54,7 @@ class LocalControl(Protocol):
     """The nodes of a cluster on this machine that are no brokers.
 
     `kind` is what they are called, `own_settings` are those of brokers that the cluster sets, `defaults` hold where
-    nothing else is asked for, `has_formatted` tells whether the cluster's first users are there since now.
+    nothing else is asked for.
     """
 
     @property
@@ -70,15 +70,14 @@ class LocalControl(Protocol):
         """See above."""
 
     @property
-    def has_formatted(self) -> bool:
-        """See above."""
-
-    @property
     def addresses(self) -> Mapping[int, str]:
         """Where each of them listens."""
 
     def of_broker(self, node_id: int) -> Mapping[str, object]:
         """Return the settings by which a broker is in the cluster."""
+
+    def admit_users(self, settings: Mapping[str, object]) -> None:
+        """Have the first users there before the first broker starts, which has these settings. Raises `KafkaError`."""
 
     def launch(self, node_id: int, run: Run) -> ChildNode:
         """Start a node; `run` starts one that is ours, by its settings."""

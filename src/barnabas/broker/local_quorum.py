@@ -35,11 +35,16 @@ class LocalQuorum:
         self._data_dir = data_dir
         self._security = security
         self.addresses = {FIRST_CONTROLLER + number: free_address() for number in range(controllers)}
-        self.has_formatted = self._format()
+        is_new = self._format()
+        if security is not None:
+            security.check_users(is_new)
 
     def of_broker(self, node_id: int) -> Mapping[str, object]:
         """See `LocalControl`."""
         return {"process.roles": "broker", "node.id": node_id, **self._quorum()}
+
+    def admit_users(self, settings: Mapping[str, object]) -> None:
+        """See `LocalControl`: they are in what was formatted."""
 
     def launch(self, node_id: int, run: Run) -> ChildNode:
         """See `LocalControl`."""

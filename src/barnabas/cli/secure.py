@@ -179,6 +179,17 @@ def issue(folder: str, file: str, names: Sequence[str], now: datetime) -> str:
     return path
 
 
+def own_secret(folder: str, file: str) -> str:
+    """Return a secret that lies in the folder, and is made where it is missing. Raises `ConfigError`."""
+    path = os.path.join(folder, file)
+    try:
+        if not os.path.exists(path):
+            _write(path, secrets.token_urlsafe(32).encode())
+        return _read(path).decode().strip()
+    except OSError as problem:
+        raise ConfigError(f"--secure: {path} cannot be used: {problem}") from problem
+
+
 def _password_in(path: str) -> str:
     from barnabas.network.security.jaas_config import parse_jaas_config
 

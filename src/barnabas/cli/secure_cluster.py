@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.config import join_address, parse_address, parse_listener
-from barnabas.cli.secure import ADMIN, AUTHORITY, DEFAULT_LISTEN, Secured, issue, secure
+from barnabas.cli.secure import ADMIN, AUTHORITY, DEFAULT_LISTEN, Secured, issue, own_secret, secure
 from barnabas.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -35,15 +36,6 @@ class SecuredCluster(NamedTuple):
         ports = (parse_address(address)[1] for address in addresses)
         return ",".join(join_address(self.security.host, port) for port in ports)
 
-    def check_formatted(self, *, now: bool) -> None:
-        """Raise `ConfigError` where the administrator's password is new, and the cluster's users are not (`now`)."""
-        if self.made.is_new and not now:
-            raise ConfigError(
-                f"--secure: the cluster is there already, and {self.made.admin_file} with its administrator's password "
-                "is not: put it back. If it is lost, start the cluster without --secure, give the user "
-                f"{ADMIN} a password with `barnabas user`, and write a sasl.jaas.config with it into that file"
-            )
-
 
 def secure_cluster(given: Mapping[str, str], listen: str | None, data: str) -> SecuredCluster:
     """Make what is missing for a cluster in a directory. Raises `ConfigError` as `secure` does."""
@@ -68,4 +60,14 @@ def secure_cluster(given: Mapping[str, str], listen: str | None, data: str) -> S
         "super.users": f"{settings['super.users']};User:CN={_NODE_NAME}",
     }
     users = made.administrator(ScramUsers(ClusterMetadata(MemoryStore())))
-    return SecuredCluster(made, ClusterSecurity(settings, host, users))
+
+    def check_users(are_new: bool) -> None:
+        if made.is_new and not are_new:
+            raise ConfigError(
+                f"--secure: the cluster is there already, and {made.admin_file} with its administrator's password is "
+                f"not: put it back. If it is lost, start the cluster without --secure, give the user {ADMIN} a "
+                "password with `barnabas user`, and write a sasl.jaas.config with it into that file"
+            )
+
+    secret = partial(own_secret, made.folder)
+    return SecuredCluster(made, ClusterSecurity(settings, host, users, made.is_new, check_users, secret))

@@ -59,8 +59,6 @@ def run(args: Options | argparse.Namespace) -> int:
         launching=Launching(options_of, is_visible=True),
         security=None if secured is None else secured.security,
     )
-    if secured is not None:
-        secured.check_formatted(now=cluster.has_formatted)
     ended: list[int] = []
     # Before the children are there: their end is to be seen to from their first moment on.
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -96,11 +94,8 @@ def _check(args: Options | argparse.Namespace) -> None:
     brokers = 1 if args.brokers is None else args.brokers
     if brokers < 1 or args.controllers < 1:
         raise ConfigError(f"--brokers {brokers} --controllers {args.controllers}: there is at least one of each")
-    if args.zookeeper is not None:
-        if args.controllers != 1:
-            raise ConfigError("--controllers: not with --zookeeper; there the brokers elect one of them")
-        if args.secure:
-            raise ConfigError("--secure: not with --zookeeper; a quorum of controllers keeps its first users")
+    if args.zookeeper is not None and args.controllers != 1:
+        raise ConfigError("--controllers: not with --zookeeper; there the brokers elect one of them")
     given = [name for name in _OF_ONE_BROKER if getattr(args, name)]
     if given:
         options = ", ".join("--" + name.replace("_", "-") for name in given)

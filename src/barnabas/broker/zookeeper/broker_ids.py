@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.broker.log.checkpoint_files import META_PROPERTIES, read_meta_properties
-from barnabas.broker.zookeeper.operations import (
-    ConnectionLostError,
-    Create,
-    NodeExistsError,
-    NoNodeError,
-    Program,
-    SetData,
-    expect,
-    run,
-)
+from barnabas.broker.zookeeper.one_program import carry_out
+from barnabas.broker.zookeeper.operations import Create, NodeExistsError, NoNodeError, Program, SetData, expect
 from barnabas.broker.zookeeper.znodes import SEQUENCE_ID
-from barnabas.errors import ConfigError, KafkaError, KafkaTimeoutError
+from barnabas.errors import ConfigError, KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,46 +47,8 @@ def next_broker_id(reserved: int) -> Program[int]:
 
 
 async def take_broker_id(session: ZooKeeperSession, timeout: float, reserved: int) -> int:
-    """Connect, and return the next id; the session is closed then.
+    """Connect, and return the next id; the session is closed then. An id that is lost on the way is never used.
 
     Raises `KafkaTimeoutError` without an answer in `timeout` seconds, and `ZooKeeperError`.
     """
-    taking = _Taking(session, reserved)
-    session.start(taking)
-    try:
-        async with asyncio.timeout(timeout):
-            return await taking.taken
-    except TimeoutError:
-        raise KafkaTimeoutError(
-            f"broker.id=-1: ZooKeeper gave no id in {timeout} s (zookeeper.connection.timeout.ms): "
-            f"{session.problem or 'is it running, and reached from here?'}"
-        ) from None
-    finally:
-        session.close()
-
-
-class _Taking:
-    """Implements `SessionListener`: asks on each connection until it is told; an id lost on the way is not used."""
-
-    def __init__(self, session: ZooKeeperSession, reserved: int) -> None:
-        self._session = session
-        self._reserved = reserved
-        self.taken: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-    def connected(self, session_id: int) -> None:
-        """See `SessionListener`."""
-        run(self._session, next_broker_id(self._reserved), self._finished)
-
-    def _finished(self, result: int | KafkaError) -> None:
-        if self.taken.done() or isinstance(result, ConnectionLostError):
-            return
-        if isinstance(result, KafkaError):
-            self.taken.set_exception(result)
-        else:
-            self.taken.set_result(result)
-
-    def disconnected(self) -> None:
-        """See `SessionListener`."""
-
-    def changed(self, path: str) -> None:
-        """See `SessionListener`."""
+    return await carry_out(session, timeout, partial(next_broker_id, reserved), "broker.id=-1: no id was given")

@@ -109,7 +109,7 @@ def _credentials(
             if times[one.name] > 1:
                 raise errors.DuplicateResourceError("A user credential cannot be altered twice in the same request")
             credential = planned_credential(users, one)
-            value = None if credential is None else _credential_text(credential)
+            value = None if credential is None else credential_text(credential)
             edits[one.name] = Edits(f"users/{sanitized(one.name)}", {MECHANISMS[one.mechanism]: value})
         except errors.KafkaError as problem:
             result.error_code, result.error_message = problem.code, str(problem)
@@ -123,7 +123,8 @@ def _credentials(
     return list(edits.values()), answer
 
 
-def _credential_text(credential: StoredCredential) -> str:
+def credential_text(credential: StoredCredential) -> str:
+    """Return a credential as the znode of its user has it."""
     parts = {
         "salt": to_base64(credential.salt),
         "stored_key": to_base64(credential.stored_key),

@@ -59,16 +59,21 @@ class ClusterZnodes(NamedTuple):
 
 def prepare(wanted_cluster_id: str) -> Program[str]:
     """Make the znodes that have to be there, and return the cluster's id: the wanted one where there was none."""
-    for path in (*znodes.PERSISTENT, znodes.CLUSTER_ID.rpartition("/")[0]):
-        (made,) = yield [Create(path)]
-        if not isinstance(made, NodeExistsError):
-            _raise(made)
+    yield from make_missing((*znodes.PERSISTENT, znodes.CLUSTER_ID.rpartition("/")[0]))
     (made,) = yield [Create(znodes.CLUSTER_ID, znodes.encode_cluster_id(wanted_cluster_id))]
     if not isinstance(made, NodeExistsError):
         _raise(made)
         return wanted_cluster_id
     (found,) = yield [Get(znodes.CLUSTER_ID)]
     return znodes.decode_cluster_id(expect(found, Znode).data)
+
+
+def make_missing(paths: Iterable[str]) -> Program[None]:
+    """Make empty znodes, those above others first."""
+    for path in paths:
+        (made,) = yield [Create(path)]
+        if not isinstance(made, NodeExistsError):
+            _raise(made)
 
 
 def read_cluster(cluster_id: str, report: Report) -> Program[ClusterZnodes]:
@@ -155,7 +160,7 @@ def edit_settings(edits: Sequence[Edits]) -> Program[list[Change]]:
     """Change some settings of entities, and announce each; all that an entity has besides stays."""
     changes = []
     for entity, values in edits:
-        (found,) = yield from read_settings([entity], _refuse)
+        (found,) = yield from read_settings([entity], refuse)
         merged = {**(found.values or {}), **values}
         changes.append(Change(entity, {name: value for name, value in merged.items() if value is not None}))
         yield from _make_parents(entity)
@@ -163,7 +168,8 @@ def edit_settings(edits: Sequence[Edits]) -> Program[list[Change]]:
     return changes
 
 
-def _refuse(problem: znodes.MalformedZnodeError) -> None:
+def refuse(problem: znodes.MalformedZnodeError) -> None:
+    """Raise what is wrong with a znode, where nothing can go on without it; a `Report`."""
     raise problem
 
 
