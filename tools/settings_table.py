@@ -1,7 +1,7 @@
 """Prints docs/reference/settings.md: every setting of Kafka's, its default, and what it does here.
 
 `python -m tools.settings_table` prints it, `python -m tools.settings_table --write` writes the file. What a setting
-does stands in tools/setting_meanings.txt; whether it is supported, in `barnabas.config.support`.
+does stands in src/barnabas/config/setting_meanings.txt; whether it is supported, in `barnabas.config.support`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 from barnabas.config.config_def import OUR_DEFAULTS, OUR_SETTINGS, SECTIONS, ConfigKey, definitions
+from barnabas.config.meanings import meaning
 from barnabas.config.support import IGNORED, SUPPORTED, subject_of
 
 ROOT = Path(__file__).parent.parent
 PATH = ROOT / "docs" / "reference" / "settings.md"
-MEANINGS = ROOT / "tools" / "setting_meanings.txt"
 TITLES = {
     "producer": "Producer",
     "consumer": "Consumer",
@@ -33,30 +33,17 @@ Times are in the unit that the name says. An asterisk marks a default that is no
 """
 
 
-def meanings() -> dict[str, str]:
-    """Return what each setting does, by `name` or `section/name`."""
-    lines = MEANINGS.read_text(encoding="utf-8").splitlines()
-    pairs = (line.split(": ", 1) for line in lines if line and not line.startswith("#"))
-    return {name: text for name, text in pairs}  # noqa: C416  mypy sees pairs
-
-
-def meaning(section: str, name: str, known: dict[str, str]) -> str:
-    """Return what a setting does in a section; raises KeyError where its meaning is missing."""
-    return known.get(f"{section}/{name}") or known[name]
-
-
 def table() -> str:
     """Return the page."""
-    known = meanings()
-    return _HEAD + "".join(_section(section, known) for section in SECTIONS)
+    return _HEAD + "".join(_section(section) for section in SECTIONS)
 
 
-def _section(section: str, known: dict[str, str]) -> str:
+def _section(section: str) -> str:
     keys = definitions(section).keys
     supported = sorted(SUPPORTED[section] & keys.keys())
     refused = sorted(keys.keys() - SUPPORTED[section] - IGNORED[section])
     rows = "".join(
-        f"| `{name}` | {_default(section, keys[name])} | {meaning(section, name, known)} ({_allowed(keys[name])}) |\n"
+        f"| `{name}` | {_default(section, keys[name])} | {meaning(section, name)} ({_allowed(keys[name])}) |\n"
         for name in supported
     )
     page = f"\n## {TITLES[section]}\n| setting | default | what it does |\n| --- | --- | --- |\n{rows}"

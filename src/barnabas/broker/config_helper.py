@@ -9,6 +9,7 @@ from barnabas.broker.dynamic_broker_config import DYNAMIC, QUOTAS
 from barnabas.broker.group_config import GROUP_SETTINGS
 from barnabas.broker.topic_admin import text_of
 from barnabas.config.config_def import OUR_SETTINGS, ConfigKey, definitions
+from barnabas.config.meanings import meaning
 from barnabas.config.topic_defaults import TOPIC_SYNONYMS
 from barnabas.protocol.kinds import ConfigSource, ConfigType
 
@@ -155,10 +156,12 @@ def broker_synonyms(config: BrokerConfig, name: str) -> list[Synonym]:
 
 
 def documentation_of(key: ConfigKey, section: str) -> str:
-    """Return a line on a setting, for those who ask DescribeConfigs for documentation."""
+    """Return a few words on a setting, for those who ask DescribeConfigs for documentation."""
+    said = meaning(section.removesuffix("config"), key.name)
     default = "none" if key.default is None else repr(text_of(key.default))
     allowed = f", allowed {key.valid}" if key.valid else ""
-    return f"{key.type}, default {default}{allowed}. https://kafka.apache.org/documentation/#{section}s_{key.name}"
+    form = f"{key.type}, default {default}{allowed}. https://kafka.apache.org/documentation/#{section}s_{key.name}"
+    return form if said is None else f"{said[:1].upper()}{said[1:]}. {form[:1].upper()}{form[1:]}"
 
 
 def _shown(key: ConfigKey, value: str | None, source: ConfigSource) -> Synonym:

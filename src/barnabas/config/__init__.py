@@ -5,7 +5,7 @@ range. `config_def` lists the few defaults that differ and the few settings that
 A new Kafka version: replace the JSON.
 
 Rule 2. **`support` says of each setting what happens**: supported, ignored with a warning, or refused unless default.
-To add a setting: read it where it matters, move its name to `SUPPORTED`, and say in tools/setting_meanings.txt what it
+To add a setting: read it where it matters, move its name to `SUPPORTED`, and say in setting_meanings.txt what it
 does (docs/reference/settings.md is made from both).
 
 Rule 3. **`Config(section, properties, keywords)`**: `config["linger.ms"]` is the parsed value; `get_int`,

@@ -280,6 +280,7 @@ class TestBrokers:
         documented = describe(client, Kind.BROKER, "1", "num.partitions", documentation=True)["num.partitions"]
         assert plain.documentation is None
         assert "[1,...]" in documented.documentation
+        assert documented.documentation.startswith("Partitions of topics that do not say. Int, default")
 
 
 class TestGroups:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.config.config_def import SECTIONS, definitions
+from barnabas.config.meanings import meanings
 from barnabas.config.support import SUPPORTED
 from tests.peers import apache_kafka
 from tools import clients_comparison, clients_table, errors_table, java_clients, settings_table
@@ -19,12 +20,12 @@ def test_the_page_is_not_stale(page: object) -> None:
 
 
 def test_every_supported_setting_has_a_meaning_and_every_meaning_a_setting() -> None:
-    known = settings_table.meanings()
+    known = meanings()
     supported = {f"{section}/{name}" for section in SECTIONS for name in SUPPORTED[section]}
     missing = {place for place in supported if place not in known and place.partition("/")[2] not in known}
     used = supported | {place.partition("/")[2] for place in supported}
 
-    assert not missing, "say in tools/setting_meanings.txt what they do"
+    assert not missing, "say in config/setting_meanings.txt what they do"
     assert set(known) <= used
     assert all(definitions(section).keys.keys() >= SUPPORTED[section] for section in SECTIONS)
 
