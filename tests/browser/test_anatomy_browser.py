@@ -41,7 +41,8 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (directory / "c-found.jsonl").open("w") as stream:
         recording.write(stream, recording.Recording("found", [*told[:6], (5.5, e.Violation(ATTACK)), *told[6:]]))
     with (directory / "d-growing.jsonl").open("w") as stream:
-        recording.write(stream, recording.Recording("growing", [(1.0, e.BatchOpened("p", 1, "t", 0)), *JOBS]))
+        told = [(float(at), e.BatchOpened("p", at, "t", 0)) for at in (1, 2)]
+        recording.write(stream, recording.Recording("growing", [*told, *JOBS]))
     return directory
 
 
@@ -60,7 +61,8 @@ def console(watched: Watched) -> str:
 
 
 @pytest.fixture
-def page(watched: Watched) -> Iterator[Page]:
+def page(watched: Watched, console: str) -> Iterator[Page]:
+    watched.page.goto(f"{console}/#/anatomy?recording=a-seed.jsonl")
     watched.page.reload()
     watched.page.wait_for_selector(".picture")
     watched.wrong.clear()
@@ -172,3 +174,19 @@ def test_a_recording_that_grows_is_followed_until_one_steps_back(page: Page, rec
     page.keyboard.press("l")
     page.locator("span.num", has_text=f"{steps + 1} of {steps + 1}").wait_for()
     assert live.get_attribute("aria-pressed") == "true"
+
+
+def test_a_lesson_leads_from_stop_to_stop_by_one_key(page: Page) -> None:
+    page.get_by_role("button", name="Lesson").click()
+    stops = page.locator("ol.lesson li")
+    stops.nth(4).wait_for()
+    seen = []
+    for _ in range(3):
+        # The key is the page's, not a field's.
+        page.get_by_role("heading", level=1).click()
+        page.keyboard.press("n")
+        page.locator("ol.lesson li[aria-current=step]").wait_for()
+        page.wait_for_timeout(300)
+        seen.append(place(page))
+    assert seen == sorted(set(seen))
+    assert violations(page) == []
