@@ -34,6 +34,9 @@ PLACES = [
     "brokers",
     "broker/1",
     "access",
+    "spark",
+    "streams",
+    "changes",
 ]
 #: What must stay text, in keys, values and headers.
 ATTACKS = [
@@ -313,6 +316,17 @@ def test_a_group_is_found_by_keyboard_and_its_offsets_move_after_a_preview(page:
     page.get_by_role("dialog").wait_for(state="detached")
 
     page.locator(".tile", has_text="Lag").get_by_text("0", exact=True).wait_for()
+
+
+def test_offsets_move_by_lines_and_what_is_out_of_range_is_said(page: Page) -> None:
+    page.goto(page.url.partition("#")[0] + f"#/group/{quote(GROUP, safe='')}")
+    page.get_by_role("button", name="Move offsets").click()
+    page.get_by_label("By a file").check()
+    page.get_by_role("dialog").get_by_role("textbox").fill("flights,0,99999")
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_role("dialog").get_by_text("99,999 is out of range").wait_for()
+    assert "group offsets import" in page.inner_text("dialog")
+    page.get_by_role("button", name="Cancel").click()
 
 
 def test_a_wrong_filter_is_explained(page: Page, watched: Watched) -> None:

@@ -14,7 +14,7 @@ export function Groups() {
     : html`<${Empty}>${data.groups.length ? t("groups.noMatch") : t("groups.none")}<//>`}<${Command} line=${data.command} />`}`;
 }
 
-const KINDS_OF_MOVE = { to: "groups.to", shiftBy: "groups.shiftBy", plan: "groups.plan" };
+const KINDS_OF_MOVE = { to: "groups.way.to", shiftBy: "groups.way.shiftBy", plan: "groups.way.plan" };
 
 // Where to: a place, so many records on from the committed offset, or what a file says.
 function Target({ way, value, onChange }) {
