@@ -88,14 +88,6 @@ class ClassicGroup(Group):
             f"<ClassicGroup {self.group_id} {self.state} generation={self.generation_id} members={len(self.members)}>"
         )
 
-    def copy(self) -> ClassicGroup:
-        """Return a group that can change on its own; the members are the same objects."""
-        twin = ClassicGroup.__new__(ClassicGroup)
-        for name in ("group_id", *self.__slots__):
-            value = getattr(self, name)
-            setattr(twin, name, value.copy() if isinstance(value, dict | set) else value)
-        return twin
-
     # --- state
 
     def transition_to(self, state: str, now_ms: int) -> None:

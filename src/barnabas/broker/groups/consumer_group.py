@@ -1,8 +1,4 @@
-"""A group of the consumer protocol (KIP-848): members, epochs, the target assignment and who has which partition.
-
-Three epochs drive it. The group epoch grows with every change that needs a new assignment; the target assignment has
-the group epoch it was computed for; each member has the epoch of the target that it has reached.
-"""
+"""A group of the consumer protocol (KIP-848): members, epochs, the target assignment and who has which partition."""
 
 from __future__ import annotations
 
@@ -11,15 +7,14 @@ from typing import NamedTuple
 
 from barnabas import errors
 from barnabas.broker.groups.consumer_group_member import AssignedPartitions, ConsumerGroupMember, Partitions
-from barnabas.broker.groups.group import CONSUMER, CONSUMER_PROTOCOL_TYPE, Group
+from barnabas.broker.groups.group import CONSUMER, CONSUMER_PROTOCOL_TYPE
+from barnabas.broker.groups.modern_group import ModernGroup
 from barnabas.broker.groups.topic_image import TopicImage
 
 EMPTY = "Empty"
 ASSIGNING = "Assigning"
 RECONCILING = "Reconciling"
 STABLE = "Stable"
-
-_NEVER_CHECKED = -1
 
 
 class ResolvedRegex(NamedTuple):
@@ -30,7 +25,7 @@ class ResolvedRegex(NamedTuple):
     timestamp_ms: int
 
 
-class ConsumerGroup(Group):
+class ConsumerGroup(ModernGroup[ConsumerGroupMember, Partitions]):
     """The state of one consumer group. Its methods change what is in memory only."""
 
     __slots__ = (
@@ -38,33 +33,14 @@ class ConsumerGroup(Group):
         "_regex_uses",
         "_static_members",
         "_subscribed_topics",
-        "epoch",
         "has_partition_metadata_record",
-        "members",
-        "metadata_hash",
-        "metadata_version",
         "regexes",
-        "target_epoch",
-        "target_timestamp_ms",
-        "targets",
     )
 
     TYPE = CONSUMER
 
     def __init__(self, group_id: str):
         super().__init__(group_id)
-        #: Members that join are in epoch 0: a group begins with 1, and so it does in Apache Kafka.
-        self.epoch = 1
-        #: Of the topics subscribed to, when the epoch began.
-        self.metadata_hash = 0
-        #: The version of the topics that `metadata_hash` was last compared with; not in the log.
-        self.metadata_version = _NEVER_CHECKED
-        self.target_epoch = 0
-        self.target_timestamp_ms = 0
-        #: Member id → its part of the target assignment.
-        self.targets: dict[str, Partitions] = {}
-        #: Member id → member, in the order they came.
-        self.members: dict[str, ConsumerGroupMember] = {}
         #: Regular expressions of members → their topics.
         self.regexes: dict[str, ResolvedRegex] = {}
         #: Whether a broker before Apache Kafka 4.1 left a record that has to go.
@@ -74,17 +50,6 @@ class ConsumerGroup(Group):
         #: Regular expression → how many members subscribe to it.
         self._regex_uses: dict[str, int] = {}
         self._subscribed_topics: frozenset[str] | None = None
-
-    def __repr__(self) -> str:
-        return f"<ConsumerGroup {self.group_id} {self.state_name} epoch={self.epoch} members={len(self.members)}>"
-
-    def copy(self) -> ConsumerGroup:
-        """Return a group that can change on its own."""
-        twin = ConsumerGroup.__new__(ConsumerGroup)
-        for name in ("group_id", *self.__slots__):
-            value = getattr(self, name)
-            setattr(twin, name, dict(value) if isinstance(value, dict) else value)
-        return twin
 
     # --- as other groups
 
@@ -97,11 +62,6 @@ class ConsumerGroup(Group):
             return ASSIGNING
         reconciled = all(member.is_reconciled_to(self.target_epoch) for member in self.members.values())
         return STABLE if reconciled else RECONCILING
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the group has no members."""
-        return not self.members
 
     @property
     def uses_consumer_protocol(self) -> bool:
@@ -118,13 +78,6 @@ class ConsumerGroup(Group):
         return topic in self.subscribed_topics
 
     # --- members
-
-    def member(self, member_id: str) -> ConsumerGroupMember:
-        """Return the member; raises `UnknownMemberIdError`."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise errors.UnknownMemberIdError(f"Member {member_id} is not a member of group {self.group_id}.")
-        return member
 
     def static_member(self, instance_id: str | None) -> ConsumerGroupMember | None:
         """Return the member that has this group.instance.id now."""

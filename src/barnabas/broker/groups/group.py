@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 CLASSIC = "classic"
 CONSUMER = "consumer"
 SHARE = "share"
@@ -21,6 +23,16 @@ class Group:
 
     def __init__(self, group_id: str):
         self.group_id = group_id
+
+    def copy(self) -> Self:
+        """Return a group that can change on its own; the members are the same objects."""
+        kind = type(self)
+        twin = kind.__new__(kind)
+        for ancestor in kind.__mro__:
+            for name in getattr(ancestor, "__slots__", ()):
+                value = getattr(self, name)
+                setattr(twin, name, value.copy() if isinstance(value, dict | set) else value)
+        return twin
 
     @property
     def state_name(self) -> str:

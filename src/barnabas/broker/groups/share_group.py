@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from barnabas import errors
-from barnabas.broker.groups.group import SHARE, Group
+from barnabas.broker.groups.group import SHARE
+from barnabas.broker.groups.modern_group import ModernGroup
 from barnabas.protocol.epochs import JOIN_EPOCH
 
 EMPTY = "Empty"
 STABLE = "Stable"
-
-_NEVER_CHECKED = -1
 
 #: Topic id → partitions.
 Partitions = Mapping[bytes, frozenset[int]]
@@ -64,57 +63,21 @@ class StatePartitions(NamedTuple):
     deleting: Mapping[bytes, str] = {}
 
 
-class ShareGroup(Group):
+class ShareGroup(ModernGroup[ShareGroupMember, Partitions]):
     """The state of one share group. Its methods change what is in memory only."""
 
-    __slots__ = (
-        "epoch",
-        "members",
-        "metadata_hash",
-        "metadata_version",
-        "states",
-        "target_epoch",
-        "target_timestamp_ms",
-        "targets",
-    )
+    __slots__ = ("states",)
 
     TYPE = SHARE
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
-        self.epoch = 1
-        #: Of the topics subscribed to, when the epoch began.
-        self.metadata_hash = 0
-        #: The version of the topics that `metadata_hash` was last compared with; not in the log.
-        self.metadata_version = _NEVER_CHECKED
-        self.target_epoch = 0
-        self.target_timestamp_ms = 0
-        #: Member id → member, in the order they came.
-        self.members: dict[str, ShareGroupMember] = {}
-        #: Member id → its part of the target assignment.
-        self.targets: dict[str, Partitions] = {}
         self.states = StatePartitions()
-
-    def __repr__(self) -> str:
-        return f"<ShareGroup {self.group_id} {self.state_name} epoch={self.epoch} members={len(self.members)}>"
-
-    def copy(self) -> ShareGroup:
-        """Return a group that can change on its own."""
-        twin = ShareGroup(self.group_id)
-        for name in self.__slots__:
-            setattr(twin, name, getattr(self, name))
-        twin.members, twin.targets = dict(self.members), dict(self.targets)
-        return twin
 
     @property
     def state_name(self) -> str:
         """See `Group`."""
         return STABLE if self.members else EMPTY
-
-    @property
-    def is_empty(self) -> bool:
-        """See `Group`."""
-        return not self.members
 
     @property
     def uses_consumer_protocol(self) -> bool:
@@ -138,13 +101,6 @@ class ShareGroup(Group):
     def subscribed_topics(self) -> frozenset[str]:
         """The names of all topics that members subscribe to."""
         return frozenset().union(*(member.subscribed_topic_names for member in self.members.values()))
-
-    def member(self, member_id: str) -> ShareGroupMember:
-        """Return a member. Raises UnknownMemberIdError."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise errors.UnknownMemberIdError(f"Member {member_id} is not a member of group {self.group_id}.")
-        return member
 
     def lacks_initialized(self) -> bool:
         """Whether partitions that the share coordinator has by now are in no member's target, or too many are."""

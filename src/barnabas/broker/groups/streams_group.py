@@ -1,6 +1,6 @@
 """A streams group (KIP-1071): members, epochs, topology, the target assignment and who has which task.
 
-The epochs are those of `ConsumerGroup`. The topology has an epoch of its own; it is validated once all topics that it
+The epochs are those of `ModernGroup`. The topology has an epoch of its own; it is validated once all topics that it
 needs are there, and until then the group is NotReady.
 """
 
@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.groups.group import STREAMS, Group
+from barnabas.broker.groups.group import STREAMS
+from barnabas.broker.groups.modern_group import ModernGroup
 from barnabas.broker.groups.streams_group_member import StreamsGroupMember, TasksTuple
 
 if TYPE_CHECKING:
@@ -23,11 +24,10 @@ ASSIGNING = "Assigning"
 RECONCILING = "Reconciling"
 STABLE = "Stable"
 
-_NEVER_CHECKED = -1
 _NOT_VALIDATED = -1
 
 
-class StreamsGroup(Group):
+class StreamsGroup(ModernGroup[StreamsGroupMember, TasksTuple]):
     """The state of one streams group. Its methods change what is in memory only."""
 
     __slots__ = (
@@ -35,14 +35,7 @@ class StreamsGroup(Group):
         "assignment_configs",
         "configured",
         "endpoint_epoch",
-        "epoch",
-        "members",
-        "metadata_hash",
-        "metadata_version",
         "shutdown_requested_by",
-        "target_epoch",
-        "target_timestamp_ms",
-        "targets",
         "topology",
         "validated_topology_epoch",
     )
@@ -51,23 +44,12 @@ class StreamsGroup(Group):
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
-        #: Members that join are in epoch 0: a group begins with 1, and so it does in Apache Kafka.
-        self.epoch = 1
-        #: Of the topics that the topology needs, when the epoch began.
-        self.metadata_hash = 0
-        #: The version of the topics that `metadata_hash` was last compared with; not in the log.
-        self.metadata_version = _NEVER_CHECKED
+        self.target_epoch = 1
         self.topology: StreamsTopology | None = None
         #: Of the topology all of whose topics were there when the group's epoch began.
         self.validated_topology_epoch = _NOT_VALIDATED
         #: What the assignor was told of settings when the group's epoch began.
         self.assignment_configs: Mapping[str, str] = {}
-        self.target_epoch = 1
-        self.target_timestamp_ms = 0
-        #: Member id → its part of the target assignment.
-        self.targets: dict[str, TasksTuple] = {}
-        #: Member id → member, in the order they came.
-        self.members: dict[str, StreamsGroupMember] = {}
         #: Role, sub-topology and number of a task → who has it, or is to give it up.
         self._holders: dict[tuple[int, str, int], frozenset[str]] = {}
         # --- what follows is not in the log
@@ -77,17 +59,6 @@ class StreamsGroup(Group):
         self.endpoint_epoch = 0
         #: The member on whose word the whole application is to end; None while no member has asked for that.
         self.shutdown_requested_by: str | None = None
-
-    def __repr__(self) -> str:
-        return f"<StreamsGroup {self.group_id} {self.state_name} epoch={self.epoch} members={len(self.members)}>"
-
-    def copy(self) -> StreamsGroup:
-        """Return a group that can change on its own."""
-        twin = StreamsGroup.__new__(StreamsGroup)
-        for name in ("group_id", *self.__slots__):
-            value = getattr(self, name)
-            setattr(twin, name, dict(value) if isinstance(value, dict) else value)
-        return twin
 
     # --- as other groups
 
@@ -104,11 +75,6 @@ class StreamsGroup(Group):
         return STABLE if reconciled else RECONCILING
 
     @property
-    def is_empty(self) -> bool:
-        """See `Group`."""
-        return not self.members
-
-    @property
     def uses_consumer_protocol(self) -> bool:
         """See `Group`: which topics are read is known of them as of consumers."""
         return True
@@ -123,13 +89,6 @@ class StreamsGroup(Group):
         return bool(self.members) and self.topology is not None and self.topology.reads(topic)
 
     # --- members
-
-    def member(self, member_id: str) -> StreamsGroupMember:
-        """Return a member. Raises UnknownMemberIdError."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise errors.UnknownMemberIdError(f"Member {member_id} is not a member of group {self.group_id}.")
-        return member
 
     def put(self, member: StreamsGroupMember) -> None:
         """Take a member in, or what became of it."""
