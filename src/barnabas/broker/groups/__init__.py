@@ -15,7 +15,8 @@ Rule 1. **Checks come before changes.** A request is refused by its member id, `
 before anything is written: `ClassicGroup.validate_member` and `validate_generation`, `ConsumerGroup.validate_epoch`.
 
 Rule 2. **A change is a `Draft`** (`GroupStore.commit`), so memory never shows what the log does not have. A change of a
-consumer group is a `GroupDraft`: a copy of the group, seen by requests once its records are written.
+consumer, share or streams group is a `ModernGroupDraft`: a copy of the group, seen by requests once its records are
+written.
 
 Rule 3. **What waits is parked in the model.** `awaiting_join` and `awaiting_sync` of a member are its parked requests;
 each is answered once, also when the member is removed or the partition is resigned.

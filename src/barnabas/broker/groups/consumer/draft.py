@@ -2,57 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas import anatomy
-from barnabas.broker.coordinator.draft import Draft
 from barnabas.broker.groups import consumer_group_records as records
 from barnabas.broker.groups.consumer_group import ConsumerGroup, ResolvedRegex
+from barnabas.broker.groups.modern_group_draft import ModernGroupDraft
 
 if TYPE_CHECKING:
-    from barnabas.broker.coordinator.partition_storage import Record
     from barnabas.broker.groups.consumer_group_member import ConsumerGroupMember, Partitions
     from barnabas.broker.groups.group_store import GroupStore
     from barnabas.broker.instant import Instant
 
 
-class GroupDraft:
-    """Changes to a copy of the group, each with its record. `commit` writes them and puts the copy in its place."""
+class GroupDraft(ModernGroupDraft[ConsumerGroup]):
+    """Changes to a copy of a consumer group, each with its record."""
 
-    __slots__ = ("_afterwards", "_copied", "_draft", "group")
-
-    def __init__(self, group: ConsumerGroup, before: list[Record] | None = None):
-        #: The group with all changes so far.
-        self.group = group
-        self._copied = False
-        #: `before` is what has to be in the log first: the end of the group that this one replaces.
-        self._draft = Draft(before or ())
-        self._afterwards: list[Callable[[], None]] = []
+    __slots__ = ()
 
     def commit(self, store: GroupStore, at: Instant) -> None:
-        """Write the records, all or none, then let requests see the group. Raises `KafkaError`."""
-        if self._draft.records:
-            self._draft.afterwards(partial(store.put, self.group))
-        for action in self._afterwards:
-            self._draft.afterwards(action)
-        store.commit(self.group.group_id, self._draft, at)
+        """See `ModernGroupDraft`."""
+        super().commit(store, at)
         if anatomy.active is not None and self._copied:
             group = self.group
             told = anatomy.events.GroupState(group.group_id, group.state_name, group.epoch, len(group.members))
             anatomy.active.record(told)
-
-    def afterwards(self, action: Callable[[], None]) -> None:
-        """Do something, to timers for instance, once the records are written."""
-        self._afterwards.append(action)
-
-    def _record(self, record: Record) -> ConsumerGroup:
-        if not self._copied:
-            self.group = self.group.copy()
-            self._copied = True
-        self._draft.put(record)
-        return self.group
 
     def put_member(self, member: ConsumerGroupMember) -> None:
         """Who a member is and what it subscribes to; where it stands comes with `put_current`."""

@@ -2,50 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
-from barnabas.broker.coordinator.draft import Draft
 from barnabas.broker.groups import share_group_records as records
+from barnabas.broker.groups.modern_group_draft import ModernGroupDraft
+from barnabas.broker.groups.share_group import ShareGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from barnabas.broker.coordinator.partition_storage import Record
-    from barnabas.broker.groups.group_store import GroupStore
-    from barnabas.broker.groups.share_group import Partitions, ShareGroup, ShareGroupMember, StatePartitions
-    from barnabas.broker.instant import Instant
+    from barnabas.broker.groups.share_group import Partitions, ShareGroupMember, StatePartitions
 
 
-class ShareGroupDraft:
-    """Changes to a copy of the group, each with its record. `commit` writes them and puts the copy in its place."""
+class ShareGroupDraft(ModernGroupDraft[ShareGroup]):
+    """Changes to a copy of a share group, each with its record."""
 
-    __slots__ = ("_copied", "_draft", "group")
-
-    def __init__(self, group: ShareGroup) -> None:
-        #: The group with all changes so far.
-        self.group = group
-        self._copied = False
-        self._draft = Draft()
-
-    def commit(self, store: GroupStore, at: Instant) -> None:
-        """Write the records, all or none, then let requests see the group. Raises `KafkaError`."""
-        if not self._draft.records:
-            return
-        self._draft.afterwards(partial(store.put, self.group))
-        store.commit(self.group.group_id, self._draft, at)
-
-    def afterwards(self, action: Callable[[], None]) -> None:
-        """Do something once the records are written."""
-        self._draft.afterwards(action)
-
-    def _record(self, *written: Record) -> ShareGroup:
-        if not self._copied:
-            self.group = self.group.copy()
-            self._copied = True
-        for record in written:
-            self._draft.put(record)
-        return self.group
+    __slots__ = ()
 
     def put_member(self, member: ShareGroupMember) -> None:
         """Who a member is and what it subscribes to."""
