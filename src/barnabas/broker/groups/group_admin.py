@@ -10,9 +10,9 @@ from barnabas.broker.coordinator.draft import Draft
 from barnabas.broker.groups.classic.rebalance import Rebalance
 from barnabas.broker.groups.classic_group import DEAD, STABLE, ClassicGroup
 from barnabas.broker.groups.coordinator_records import offset_commit_tombstone
+from barnabas.broker.groups.group_kinds import tombstones_of
 from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.offsets.offset_store import OffsetStore
-from barnabas.broker.groups.tombstones import tombstones_of
 from barnabas.broker.instant import Instant
 from barnabas.protocol.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
 from barnabas.protocol.messages.list_groups_response import ListedGroup

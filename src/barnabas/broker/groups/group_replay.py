@@ -6,14 +6,10 @@ from collections.abc import Callable
 
 from barnabas.broker.coordinator.partition_storage import StoredRecord
 from barnabas.broker.groups import coordinator_records as records
-from barnabas.broker.groups.consumer_group import ConsumerGroup
+from barnabas.broker.groups.group_kinds import KIND_OF, table_of
 from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.offsets.offset_store import OffsetStore
-
-_CONSUMER_GROUP_METADATA = 3
-_CONSUMER_GROUP_RECORDS = frozenset((_CONSUMER_GROUP_METADATA, 4, 5, 6, 7, 8, 16))
-_SHARE_GROUP_RECORDS = frozenset((10, 11, 12, 13, 14, 15))
-_STREAMS_GROUP_RECORDS = frozenset((17, 19, 20, 21, 22, 23))
+from barnabas.broker.groups.record_table import group_id_of
 
 
 class GroupReplay:
@@ -38,12 +34,8 @@ class GroupReplay:
             self._replay_offset(record)
         elif record_type == records.GROUP_METADATA:
             self._replay_group(record)
-        elif record_type in _CONSUMER_GROUP_RECORDS:
-            self._replay_consumer_group(record, record_type)
-        elif record_type in _SHARE_GROUP_RECORDS:
-            self._replay_share_group(record, record_type)
-        elif record_type in _STREAMS_GROUP_RECORDS:
-            self._replay_streams_group(record, record_type)
+        elif record_type in KIND_OF:
+            self._replay_by(KIND_OF[record_type], record, record_type)
         elif record_type not in self._unknown_types:
             self._unknown_types.add(record_type)
             self._warn(f"Records of type {record_type} in __consumer_offsets are not understood and ignored")
@@ -69,51 +61,17 @@ class GroupReplay:
         elif self._groups.classic(group_id) is not None:
             self._groups.remove(group_id)
 
-    def _replay_consumer_group(self, record: StoredRecord, record_type: int) -> None:
-        # Most brokers never see one of these: their code is loaded when the first comes.
-        from barnabas.broker.groups import consumer_group_records
-
-        key = consumer_group_records.KEYS[record_type].decode(record.key[2:], 0)
-        group_id = consumer_group_records.group_id_of(key)
-        group = self._groups.consumer(group_id)
-        if group is None:
-            if record.value is None:
-                return
-            group = ConsumerGroup(group_id)
-            self._groups.put(group)
-        if record_type == _CONSUMER_GROUP_METADATA and record.value is None:
-            self._groups.remove(group_id)
-        else:
-            consumer_group_records.replay(group, key, record.value)
-
-    def _replay_share_group(self, record: StoredRecord, record_type: int) -> None:
-        from barnabas.broker.groups import share_group_records
-        from barnabas.broker.groups.share_group import ShareGroup
-
-        group_id = share_group_records.group_id_of(record_type, record.key)
+    def _replay_by(self, kind: str, record: StoredRecord, record_type: int) -> None:
+        table = table_of(kind)
+        key = table.key(record_type, record.key)
+        group_id = group_id_of(key)
         group = self._groups.groups.get(group_id)
-        if not isinstance(group, ShareGroup):
+        if not isinstance(group, table.kind):
             if record.value is None:
                 return
-            group = ShareGroup(group_id)
+            group = table.kind(group_id)
             self._groups.put(group)
-        if record_type == share_group_records.SHARE_GROUP_METADATA and record.value is None:
+        if record_type == table.ending and record.value is None:
             self._groups.remove(group_id)
         else:
-            share_group_records.replay(group, record_type, record.key, record.value)
-
-    def _replay_streams_group(self, record: StoredRecord, record_type: int) -> None:
-        from barnabas.broker.groups import streams_group_records
-        from barnabas.broker.groups.streams_group import StreamsGroup
-
-        group_id = streams_group_records.group_id_of(record_type, record.key)
-        group = self._groups.groups.get(group_id)
-        if not isinstance(group, StreamsGroup):
-            if record.value is None:
-                return
-            group = StreamsGroup(group_id)
-            self._groups.put(group)
-        if record_type == streams_group_records.STREAMS_GROUP_METADATA and record.value is None:
-            self._groups.remove(group_id)
-        else:
-            streams_group_records.replay(group, record_type, record.key, record.value)
+            table.replay(group, key, record.value)

@@ -1,16 +1,19 @@
-"""The records of share groups in `__consumer_offsets`, in Apache Kafka's formats, and what they do to a group.
-
-Keys are the record type as int16, then the key message; values the version as int16, then the value message; a value of
-None is a tombstone.
-"""
+"""The records of share groups in `__consumer_offsets`, in Apache Kafka's formats, and what they do to a group."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from struct import pack, unpack_from
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from barnabas.broker.coordinator.partition_storage import Record
+from barnabas.broker.groups.record_table import (
+    Effect,
+    RecordTable,
+    drop_target,
+    group_record,
+    nothing,
+    put_target_epoch,
+)
 from barnabas.broker.groups.share_group import (
     Partitions,
     SharedTopic,
@@ -19,7 +22,6 @@ from barnabas.broker.groups.share_group import (
     ShareGroupMember,
     StatePartitions,
 )
-from barnabas.errors import ProtocolError
 from barnabas.protocol.messages import share_group_current_member_assignment_value as current_value
 from barnabas.protocol.messages import share_group_state_partition_metadata_value as states_value
 from barnabas.protocol.messages import share_group_target_assignment_member_value as target_value
@@ -40,14 +42,8 @@ from barnabas.protocol.messages.share_group_target_assignment_metadata_value imp
 if TYPE_CHECKING:
     from barnabas.protocol.message import Message
 
-_VERSION = 0
 #: The state of every member: it has its part of the target.
 _STABLE = 1
-
-
-def _record(key: Message, value: Message | None) -> Record:
-    encoded = None if value is None else pack(">h", _VERSION) + value.encode(_VERSION)
-    return pack(">h", key.API_KEY) + key.encode(0), encoded
 
 
 # --- written
@@ -56,7 +52,7 @@ def _record(key: Message, value: Message | None) -> Record:
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
     """Return the group epoch and what its topics were like."""
     value = ShareGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
-    return _record(ShareGroupMetadataKey(group_id=group_id), value)
+    return group_record(ShareGroupMetadataKey(group_id=group_id), value)
 
 
 def member_record(group_id: str, member: ShareGroupMember) -> Record:
@@ -67,20 +63,20 @@ def member_record(group_id: str, member: ShareGroupMember) -> Record:
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.subscribed_topic_names),
     )
-    return _record(ShareGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
+    return group_record(ShareGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
 
 
 def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> Record:
     """For which group epoch, and when, the target assignment was computed."""
     value = ShareGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp_ms)
-    return _record(ShareGroupTargetAssignmentMetadataKey(group_id=group_id), value)
+    return group_record(ShareGroupTargetAssignmentMetadataKey(group_id=group_id), value)
 
 
 def target_record(group_id: str, member_id: str, target: Partitions) -> Record:
     """Return a member's part of the target assignment."""
     partitions = [target_value.TopicPartition(topic_id, numbers) for topic_id, numbers in _sorted(target)]
     value = target_value.ShareGroupTargetAssignmentMemberValue(topic_partitions=partitions)
-    return _record(ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
+    return group_record(ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
 
 
 def current_record(group_id: str, member: ShareGroupMember) -> Record:
@@ -93,7 +89,7 @@ def current_record(group_id: str, member: ShareGroupMember) -> Record:
             current_value.TopicPartitions(topic_id, numbers) for topic_id, numbers in _sorted(member.assigned)
         ],
     )
-    return _record(ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id), value)
+    return group_record(ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id), value)
 
 
 def states_record(group_id: str, states: StatePartitions) -> Record:
@@ -105,7 +101,7 @@ def states_record(group_id: str, states: StatePartitions) -> Record:
             states_value.TopicInfo(topic_id, states.deleting[topic_id]) for topic_id in sorted(states.deleting)
         ],
     )
-    return _record(ShareGroupStatePartitionMetadataKey(group_id=group_id), value)
+    return group_record(ShareGroupStatePartitionMetadataKey(group_id=group_id), value)
 
 
 def _infos(topics: SharedTopics) -> list[states_value.TopicPartitionsInfo]:
@@ -122,9 +118,9 @@ def _sorted(partitions: Partitions) -> list[tuple[bytes, list[int]]]:
 def member_tombstones(group_id: str, member_id: str) -> list[Record]:
     """Return the end of a member."""
     return [
-        _record(ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None),
-        _record(ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None),
-        _record(ShareGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None),
+        group_record(ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)),
+        group_record(ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)),
+        group_record(ShareGroupMemberMetadataKey(group_id=group_id, member_id=member_id)),
     ]
 
 
@@ -132,32 +128,13 @@ def group_tombstones(group: ShareGroup) -> list[Record]:
     """Return the end of a group without members."""
     group_id = group.group_id
     return [
-        _record(ShareGroupTargetAssignmentMetadataKey(group_id=group_id), None),
-        _record(ShareGroupStatePartitionMetadataKey(group_id=group_id), None),
-        _record(ShareGroupMetadataKey(group_id=group_id), None),
+        group_record(ShareGroupTargetAssignmentMetadataKey(group_id=group_id)),
+        group_record(ShareGroupStatePartitionMetadataKey(group_id=group_id)),
+        group_record(ShareGroupMetadataKey(group_id=group_id)),
     ]
 
 
 # --- read back
-
-
-def replay(group: ShareGroup, type: int, key_data: bytes, value_data: bytes | None) -> None:
-    """Take over a record, which is not the end of the group. Raises ProtocolError."""
-    key_class, value_class, put, remove = _REPLAYED[type]
-    key = key_class.decode(key_data[2:], 0)
-    if value_data is None:
-        remove(group, key)
-    else:
-        if len(value_data) < 2:
-            raise ProtocolError(f"The value of a record in __consumer_offsets has {len(value_data)} bytes")
-        put(group, key, value_class.decode(value_data[2:], unpack_from(">h", value_data)[0]))
-
-
-def group_id_of(type: int, key_data: bytes) -> str:
-    """Return the group that a record is about. Raises ProtocolError."""
-    key: Any = _REPLAYED[type][0].decode(key_data[2:], 0)
-    found: str = key.group_id
-    return found
 
 
 def _put_member(group: ShareGroup, key: ShareGroupMemberMetadataKey, value: ShareGroupMemberMetadataValue) -> None:
@@ -172,10 +149,6 @@ def _put_member(group: ShareGroup, key: ShareGroupMemberMetadataKey, value: Shar
 
 def _put_epoch(group: ShareGroup, key: Message, value: ShareGroupMetadataValue) -> None:
     group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
-
-
-def _put_target_epoch(group: ShareGroup, key: Message, value: ShareGroupTargetAssignmentMetadataValue) -> None:
-    group.target_epoch, group.target_timestamp_ms = value.assignment_epoch, value.assignment_timestamp
 
 
 def _drop_target_epoch(group: ShareGroup, key: Message) -> None:
@@ -231,43 +204,41 @@ def _partitions(
     return {topic.topic_id: frozenset(topic.partitions) for topic in topics}
 
 
-SHARE_GROUP_METADATA = ShareGroupMetadataKey.API_KEY
-
-_REPLAYED: dict[int, tuple[type[Message], type[Message], Callable[..., None], Callable[..., None]]] = {
-    ShareGroupMemberMetadataKey.API_KEY: (
-        ShareGroupMemberMetadataKey,
-        ShareGroupMemberMetadataValue,
-        _put_member,
-        lambda group, key: group.members.pop(key.member_id, None),
-    ),
-    SHARE_GROUP_METADATA: (
-        ShareGroupMetadataKey,
-        ShareGroupMetadataValue,
-        _put_epoch,
-        lambda group, key: None,
-    ),
-    ShareGroupTargetAssignmentMetadataKey.API_KEY: (
-        ShareGroupTargetAssignmentMetadataKey,
-        ShareGroupTargetAssignmentMetadataValue,
-        _put_target_epoch,
-        _drop_target_epoch,
-    ),
-    ShareGroupTargetAssignmentMemberKey.API_KEY: (
-        ShareGroupTargetAssignmentMemberKey,
-        target_value.ShareGroupTargetAssignmentMemberValue,
-        _put_target,
-        lambda group, key: group.targets.pop(key.member_id, None),
-    ),
-    ShareGroupCurrentMemberAssignmentKey.API_KEY: (
-        ShareGroupCurrentMemberAssignmentKey,
-        current_value.ShareGroupCurrentMemberAssignmentValue,
-        _put_current,
-        _drop_current,
-    ),
-    ShareGroupStatePartitionMetadataKey.API_KEY: (
-        ShareGroupStatePartitionMetadataKey,
-        states_value.ShareGroupStatePartitionMetadataValue,
-        _put_states,
-        _drop_states,
-    ),
-}
+TABLE = RecordTable(
+    ShareGroup,
+    ShareGroupMetadataKey,
+    [
+        Effect(
+            ShareGroupMemberMetadataKey,
+            ShareGroupMemberMetadataValue,
+            _put_member,
+            lambda group, key: group.members.pop(key.member_id, None),
+        ),
+        Effect(ShareGroupMetadataKey, ShareGroupMetadataValue, _put_epoch, nothing),
+        Effect(
+            ShareGroupTargetAssignmentMetadataKey,
+            ShareGroupTargetAssignmentMetadataValue,
+            put_target_epoch,
+            _drop_target_epoch,
+        ),
+        Effect(
+            ShareGroupTargetAssignmentMemberKey,
+            target_value.ShareGroupTargetAssignmentMemberValue,
+            _put_target,
+            drop_target,
+        ),
+        Effect(
+            ShareGroupCurrentMemberAssignmentKey,
+            current_value.ShareGroupCurrentMemberAssignmentValue,
+            _put_current,
+            _drop_current,
+        ),
+        Effect(
+            ShareGroupStatePartitionMetadataKey,
+            states_value.ShareGroupStatePartitionMetadataValue,
+            _put_states,
+            _drop_states,
+        ),
+    ],
+    group_tombstones,
+)

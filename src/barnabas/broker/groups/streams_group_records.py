@@ -1,16 +1,19 @@
-"""The records of streams groups in `__consumer_offsets`, in Apache Kafka's formats, and what they do to a group.
-
-Keys are the record type as int16, then the key message; values the version as int16, then the value message; a value of
-None is a tombstone.
-"""
+"""The records of streams groups in `__consumer_offsets`, in Apache Kafka's formats, and what they do to a group."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from struct import pack, unpack_from
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from barnabas.broker.coordinator.partition_storage import Record
+from barnabas.broker.groups.record_table import (
+    Effect,
+    RecordTable,
+    drop_target,
+    group_record,
+    nothing,
+    put_target_epoch,
+)
 from barnabas.broker.groups.streams.topology import InternalTopic, StreamsTopology, Subtopology, from_message
 from barnabas.broker.groups.streams_group import StreamsGroup
 from barnabas.broker.groups.streams_group_member import (
@@ -25,7 +28,6 @@ from barnabas.broker.groups.streams_group_member import (
     TasksTuple,
     TasksWithEpochs,
 )
-from barnabas.errors import ProtocolError
 from barnabas.protocol.epochs import LEAVE_EPOCH
 from barnabas.protocol.messages import streams_group_current_member_assignment_value as current_value
 from barnabas.protocol.messages import streams_group_member_metadata_value as member_value
@@ -49,13 +51,7 @@ from barnabas.protocol.messages.streams_group_topology_key import StreamsGroupTo
 if TYPE_CHECKING:
     from barnabas.protocol.message import Message
 
-_VERSION = 0
 _STATES = frozenset((STABLE, UNREVOKED_TASKS, UNRELEASED_TASKS))
-
-
-def _record(key: Message, value: Message | None) -> Record:
-    encoded = None if value is None else pack(">h", _VERSION) + value.encode(_VERSION)
-    return pack(">h", key.API_KEY) + key.encode(0), encoded
 
 
 # --- written
@@ -71,7 +67,7 @@ def epoch_record(group: StreamsGroup) -> Record:
             metadata_value.LastAssignmentConfig(name, text) for name, text in sorted(group.assignment_configs.items())
         ],
     )
-    return _record(StreamsGroupMetadataKey(group_id=group.group_id), value)
+    return group_record(StreamsGroupMetadataKey(group_id=group.group_id), value)
 
 
 def topology_record(group_id: str, topology: StreamsTopology) -> Record:
@@ -79,7 +75,7 @@ def topology_record(group_id: str, topology: StreamsTopology) -> Record:
     value = topology_value.StreamsGroupTopologyValue(
         epoch=topology.epoch, subtopologies=[_subtopology(part) for part in topology.subtopologies.values()]
     )
-    return _record(StreamsGroupTopologyKey(group_id=group_id), value)
+    return group_record(StreamsGroupTopologyKey(group_id=group_id), value)
 
 
 def _subtopology(part: Subtopology) -> topology_value.Subtopology:
@@ -115,19 +111,19 @@ def member_record(group_id: str, member: StreamsGroupMember) -> Record:
         user_endpoint=None if endpoint is None else member_value.Endpoint(*endpoint),
         client_tags=[member_value.KeyValue(name, text) for name, text in sorted(member.client_tags.items())],
     )
-    return _record(StreamsGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
+    return group_record(StreamsGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
 
 
 def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> Record:
     """For which group epoch, and when, the target assignment was computed."""
     value = StreamsGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp_ms)
-    return _record(StreamsGroupTargetAssignmentMetadataKey(group_id=group_id), value)
+    return group_record(StreamsGroupTargetAssignmentMetadataKey(group_id=group_id), value)
 
 
 def target_record(group_id: str, member_id: str, target: TasksTuple) -> Record:
     """Return a member's part of the target assignment."""
     value = target_value.StreamsGroupTargetAssignmentMemberValue(*map(_targets, target))
-    return _record(StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
+    return group_record(StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
 
 
 def _targets(tasks: Tasks) -> list[target_value.TaskIds]:
@@ -148,7 +144,7 @@ def current_record(group_id: str, member: StreamsGroupMember) -> Record:
         standby_tasks_pending_revocation=_without_epochs(pending.standby),
         warmup_tasks_pending_revocation=_without_epochs(pending.warmup),
     )
-    return _record(StreamsGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id), value)
+    return group_record(StreamsGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id), value)
 
 
 def _with_epochs(tasks: TasksWithEpochs) -> list[current_value.TaskIds]:
@@ -166,9 +162,9 @@ def _without_epochs(tasks: Tasks) -> list[current_value.TaskIds]:
 def member_tombstones(group_id: str, member_id: str) -> list[Record]:
     """Return the end of a member."""
     return [
-        _record(StreamsGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None),
-        _record(StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None),
-        _record(StreamsGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None),
+        group_record(StreamsGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)),
+        group_record(StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)),
+        group_record(StreamsGroupMemberMetadataKey(group_id=group_id, member_id=member_id)),
     ]
 
 
@@ -176,32 +172,13 @@ def group_tombstones(group: StreamsGroup) -> list[Record]:
     """Return the end of a group without members."""
     group_id = group.group_id
     return [
-        _record(StreamsGroupTargetAssignmentMetadataKey(group_id=group_id), None),
-        _record(StreamsGroupMetadataKey(group_id=group_id), None),
-        _record(StreamsGroupTopologyKey(group_id=group_id), None),
+        group_record(StreamsGroupTargetAssignmentMetadataKey(group_id=group_id)),
+        group_record(StreamsGroupMetadataKey(group_id=group_id)),
+        group_record(StreamsGroupTopologyKey(group_id=group_id)),
     ]
 
 
 # --- read back
-
-
-def replay(group: StreamsGroup, type: int, key_data: bytes, value_data: bytes | None) -> None:
-    """Take over a record, which is not the end of the group. Raises ProtocolError."""
-    key_class, value_class, put, remove = _REPLAYED[type]
-    key = key_class.decode(key_data[2:], 0)
-    if value_data is None:
-        remove(group, key)
-    else:
-        if len(value_data) < 2:
-            raise ProtocolError(f"The value of a record in __consumer_offsets has {len(value_data)} bytes")
-        put(group, key, value_class.decode(value_data[2:], unpack_from(">h", value_data)[0]))
-
-
-def group_id_of(type: int, key_data: bytes) -> str:
-    """Return the group that a record is about. Raises ProtocolError."""
-    key: Any = _REPLAYED[type][0].decode(key_data[2:], 0)
-    found: str = key.group_id
-    return found
 
 
 def _put_epoch(group: StreamsGroup, key: Message, value: metadata_value.StreamsGroupMetadataValue) -> None:
@@ -236,10 +213,6 @@ def _put_member(
             client_tags={tag.key: tag.value for tag in value.client_tags},
         )
     )
-
-
-def _put_target_epoch(group: StreamsGroup, key: Message, value: StreamsGroupTargetAssignmentMetadataValue) -> None:
-    group.target_epoch, group.target_timestamp_ms = value.assignment_epoch, value.assignment_timestamp
 
 
 def _drop_target_epoch(group: StreamsGroup, key: Message) -> None:
@@ -308,43 +281,36 @@ def _epochs(tasks: Iterable[current_value.TaskIds], member_epoch: int) -> dict[s
     }
 
 
-STREAMS_GROUP_METADATA = StreamsGroupMetadataKey.API_KEY
-
-_REPLAYED: dict[int, tuple[type[Message], type[Message], Callable[..., None], Callable[..., None]]] = {
-    STREAMS_GROUP_METADATA: (
-        StreamsGroupMetadataKey,
-        metadata_value.StreamsGroupMetadataValue,
-        _put_epoch,
-        lambda group, key: None,
-    ),
-    StreamsGroupTopologyKey.API_KEY: (
-        StreamsGroupTopologyKey,
-        topology_value.StreamsGroupTopologyValue,
-        _put_topology,
-        _drop_topology,
-    ),
-    StreamsGroupMemberMetadataKey.API_KEY: (
-        StreamsGroupMemberMetadataKey,
-        member_value.StreamsGroupMemberMetadataValue,
-        _put_member,
-        lambda group, key: group.remove(key.member_id),
-    ),
-    StreamsGroupTargetAssignmentMetadataKey.API_KEY: (
-        StreamsGroupTargetAssignmentMetadataKey,
-        StreamsGroupTargetAssignmentMetadataValue,
-        _put_target_epoch,
-        _drop_target_epoch,
-    ),
-    StreamsGroupTargetAssignmentMemberKey.API_KEY: (
-        StreamsGroupTargetAssignmentMemberKey,
-        target_value.StreamsGroupTargetAssignmentMemberValue,
-        _put_target,
-        lambda group, key: group.targets.pop(key.member_id, None),
-    ),
-    StreamsGroupCurrentMemberAssignmentKey.API_KEY: (
-        StreamsGroupCurrentMemberAssignmentKey,
-        current_value.StreamsGroupCurrentMemberAssignmentValue,
-        _put_current,
-        _drop_current,
-    ),
-}
+TABLE = RecordTable(
+    StreamsGroup,
+    StreamsGroupMetadataKey,
+    [
+        Effect(StreamsGroupMetadataKey, metadata_value.StreamsGroupMetadataValue, _put_epoch, nothing),
+        Effect(StreamsGroupTopologyKey, topology_value.StreamsGroupTopologyValue, _put_topology, _drop_topology),
+        Effect(
+            StreamsGroupMemberMetadataKey,
+            member_value.StreamsGroupMemberMetadataValue,
+            _put_member,
+            lambda group, key: group.remove(key.member_id),
+        ),
+        Effect(
+            StreamsGroupTargetAssignmentMetadataKey,
+            StreamsGroupTargetAssignmentMetadataValue,
+            put_target_epoch,
+            _drop_target_epoch,
+        ),
+        Effect(
+            StreamsGroupTargetAssignmentMemberKey,
+            target_value.StreamsGroupTargetAssignmentMemberValue,
+            _put_target,
+            drop_target,
+        ),
+        Effect(
+            StreamsGroupCurrentMemberAssignmentKey,
+            current_value.StreamsGroupCurrentMemberAssignmentValue,
+            _put_current,
+            _drop_current,
+        ),
+    ],
+    group_tombstones,
+)

@@ -13,8 +13,8 @@ from barnabas.broker.groups.classic_group_member import ClassicGroupMember
 from barnabas.broker.groups.coordinator_records import group_metadata_record, new_group_record
 from barnabas.broker.groups.group import CONSUMER, STREAMS
 from barnabas.broker.groups.group_coordinator_config import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupSettings
+from barnabas.broker.groups.group_kinds import tombstones_of
 from barnabas.broker.groups.group_store import GroupStore
-from barnabas.broker.groups.tombstones import tombstones_of
 from barnabas.broker.instant import Instant
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.protocol.messages.join_group_response import JoinGroupResponse

@@ -46,9 +46,9 @@ class GroupDraft(ModernGroupDraft[ConsumerGroup]):
         if anatomy.active is not None:
             left = anatomy.events.GroupMemberLeft(group_id, member_id)
             self.afterwards(partial(anatomy.active.record, left))
-        self._record(records.current_tombstone(group_id, member_id))
-        self._record(records.target_tombstone(group_id, member_id)).targets.pop(member_id, None)
-        self._record(records.member_tombstone(group_id, member_id)).remove(member_id)
+        group = self._record(*records.member_tombstones(group_id, member_id))
+        group.targets.pop(member_id, None)
+        group.remove(member_id)
 
     def put_epoch(self, epoch: int, metadata_hash: int) -> None:
         """Begin a new group epoch."""

@@ -11,11 +11,11 @@ from barnabas.broker.faults import run_all
 from barnabas.broker.groups.classic_group import EMPTY, STABLE, ClassicGroup
 from barnabas.broker.groups.group import Group
 from barnabas.broker.groups.group_coordinator_config import GroupSettings
+from barnabas.broker.groups.group_kinds import tombstones_of
 from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.offsets.offset_and_metadata import OffsetAndMetadata
 from barnabas.broker.groups.offsets.offset_manager import OffsetManager
 from barnabas.broker.groups.offsets.offset_store import OffsetStore
-from barnabas.broker.groups.tombstones import tombstones_of
 from barnabas.broker.instant import Instant
 from barnabas.errors import KafkaError
 
