@@ -41,6 +41,13 @@ FEATURES: dict[str, Feature] = {
     ELIGIBLE_LEADER_REPLICAS_VERSION: Feature(0, 1, 1),
 }
 
+#: What a feature switches off at level 0.
+_GROUPS = {
+    GROUP_VERSION: "The consumer protocol is",
+    SHARE_VERSION: "Share groups are",
+    STREAMS_VERSION: "Streams groups are",
+}
+
 
 class FeatureUpdate(NamedTuple):
     """A level that a feature shall be finalized at, and in which direction (an `UpgradeType`)."""
@@ -56,10 +63,20 @@ def finalized(metadata: ClusterMetadata) -> dict[str, int]:
     return {name: stored.get(name, feature.default) for name, feature in FEATURES.items()}
 
 
+def level_of(metadata: ClusterMetadata, name: str) -> int:
+    """Return a feature's finalized level; 0 where it is not in use."""
+    return metadata.features.get(name, FEATURES[name].default)
+
+
 def has_eligible_leader_replicas(metadata: ClusterMetadata) -> bool:
     """Whether the cluster is at the level of eligible leader replicas (KIP-966)."""
-    feature = FEATURES[ELIGIBLE_LEADER_REPLICAS_VERSION]
-    return metadata.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, feature.default) > 0
+    return level_of(metadata, ELIGIBLE_LEADER_REPLICAS_VERSION) > 0
+
+
+def check_groups(metadata: ClusterMetadata, name: str) -> None:
+    """Raise UnsupportedVersionError while the feature that a kind of group needs is at level 0."""
+    if level_of(metadata, name) < 1:
+        raise errors.UnsupportedVersionError(f"{_GROUPS[name]} switched off: {name} is at 0.")
 
 
 def updated(current: Mapping[str, int], updates: Iterable[FeatureUpdate]) -> dict[str, int]:

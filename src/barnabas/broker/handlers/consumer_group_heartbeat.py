@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.coordinator.coordinator_errors import coordinator_error_code
-from barnabas.broker.features import GROUP_VERSION, finalized
+from barnabas.broker.features import GROUP_VERSION, check_groups
 from barnabas.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ def handle(
 ) -> ConsumerGroupHeartbeatResponse:
     """Answered at once, once what has changed is in the log."""
     try:
-        if finalized(broker.metadata)[GROUP_VERSION] < 1:
-            raise errors.UnsupportedVersionError("The consumer protocol is switched off: group.version is at 0.")
+        check_groups(broker.metadata, GROUP_VERSION)
         return broker.group_coordinator.consumer_group_heartbeat(context, request)
     except errors.KafkaError as error:
         return ConsumerGroupHeartbeatResponse(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.coordinator.coordinator_errors import coordinator_error_code
-from barnabas.broker.features import SHARE_VERSION, finalized
+from barnabas.broker.features import SHARE_VERSION, check_groups
 from barnabas.broker.piecewise import outcome_of
 from barnabas.protocol.messages.delete_share_group_offsets_response import DeleteShareGroupOffsetsResponse
 
@@ -35,8 +35,7 @@ def handle(
 
 def _done(broker: BrokerState, context: RequestContext, request: DeleteShareGroupOffsetsRequest) -> Pieces:
     try:
-        if finalized(broker.metadata)[SHARE_VERSION] < 1:
-            raise errors.UnsupportedVersionError("Share groups are switched off: share.version is at 0.")
+        check_groups(broker.metadata, SHARE_VERSION)
 
         def begin(tell: Callable[[DeleteShareGroupOffsetsResponse], None]) -> None:
             broker.group_coordinator.share_groups(request.group_id).offsets.delete(request, context.instant, tell)

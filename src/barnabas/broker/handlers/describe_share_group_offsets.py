@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.features import SHARE_VERSION, finalized
+from barnabas.broker.features import SHARE_VERSION, check_groups
 from barnabas.broker.piecewise import outcome_of
 from barnabas.protocol.messages.describe_share_group_offsets_response import (
     DescribeShareGroupOffsetsResponse,
@@ -44,8 +44,7 @@ def _described(broker: BrokerState, context: RequestContext, request: DescribeSh
         if number:
             yield None
         try:
-            if finalized(broker.metadata)[SHARE_VERSION] < 1:
-                raise errors.UnsupportedVersionError("Share groups are switched off: share.version is at 0.")
+            check_groups(broker.metadata, SHARE_VERSION)
             group = yield from outcome_of(_begin(broker, context, asked))
         except errors.KafkaError as problem:
             group = DescribeShareGroupOffsetsResponseGroup(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.features import SHARE_VERSION, finalized
+from barnabas.broker.features import SHARE_VERSION, check_groups
 from barnabas.broker.piecewise import outcome_of
 from barnabas.broker.share.acknowledging import acknowledge_all, check_member
 from barnabas.broker.share.current_leaders import add_current_leaders
@@ -40,8 +40,7 @@ def handle(
 ) -> Message | PiecewiseResponse:
     """Answer when all is stored; with the last request of a session free the records that were not acknowledged."""
     try:
-        if finalized(broker.metadata)[SHARE_VERSION] < 1:
-            raise errors.UnsupportedVersionError("Share groups are switched off: share.version is at 0.")
+        check_groups(broker.metadata, SHARE_VERSION)
         check_member(request.group_id, request.member_id)
         sessions = broker.share_partition_manager.sessions
         session = sessions.use(request.group_id or "", request.member_id or "", request.share_session_epoch)

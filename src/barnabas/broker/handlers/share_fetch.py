@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.client_quota_manager import FETCH
-from barnabas.broker.features import SHARE_VERSION, finalized
+from barnabas.broker.features import SHARE_VERSION, check_groups
 from barnabas.broker.log_opening import when_open
 from barnabas.broker.piecewise import message_of, outcome_of
 from barnabas.broker.purgatory import DelayedOperation
@@ -54,8 +54,7 @@ Asked = dict["TopicIdPartition", "list[AcknowledgementBatch]"]
 def handle(broker: BrokerState, context: RequestContext, request: ShareFetchRequest) -> Message | DelayedOperation:
     """Acknowledge first, then acquire: at once if there is something, else when there is, or at max_wait_ms."""
     try:
-        if finalized(broker.metadata)[SHARE_VERSION] < 1:
-            raise errors.UnsupportedVersionError("Share groups are switched off: share.version is at 0.")
+        check_groups(broker.metadata, SHARE_VERSION)
         check_member(request.group_id, request.member_id)
         _check_renewal(request)
         session = _take_up(broker, context, request)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.coordinator.coordinator_errors import coordinator_error_code
 from barnabas.broker.coordinator.coordinator_partition import partition_for
-from barnabas.broker.features import SHARE_VERSION, finalized
+from barnabas.broker.features import SHARE_VERSION, check_groups
 from barnabas.broker.log_opening import opened, when_open
 from barnabas.broker.metadata.cluster_metadata import SHARE_GROUP_STATE_TOPIC
 from barnabas.broker.piecewise import outcome_of
@@ -76,8 +76,7 @@ def _answered(broker: BrokerState, context: RequestContext, request: ShareGroupH
         membership.prepare(request, context.instant, lambda: tell(None))
 
     try:
-        if finalized(broker.metadata)[SHARE_VERSION] < 1:
-            raise errors.UnsupportedVersionError("Share groups are switched off: share.version is at 0.")
+        check_groups(broker.metadata, SHARE_VERSION)
         check_member(request.group_id, request.member_id)
         yield from outcome_of(prepare)
         membership = broker.group_coordinator.share_groups(request.group_id).membership

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.coordinator.coordinator_errors import coordinator_error_code
-from barnabas.broker.features import STREAMS_VERSION, finalized
+from barnabas.broker.features import STREAMS_VERSION, check_groups
 from barnabas.broker.handlers.registry import handler_for
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
 from barnabas.broker.topic_admin import check_topic_name
@@ -37,8 +37,7 @@ def handle(
 ) -> StreamsGroupHeartbeatResponse:
     """Answer once what has changed is in the log; internal topics that are missing are being made then."""
     try:
-        if finalized(broker.metadata)[STREAMS_VERSION] < 1:
-            raise errors.UnsupportedVersionError("Streams groups are switched off: streams.version is at 0.")
+        check_groups(broker.metadata, STREAMS_VERSION)
         if request.topology is not None:
             _check_names(request.topology)
         groups = broker.group_coordinator.streams_groups(request.group_id)
