@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas import errors
-from barnabas.broker.features import SHARE_VERSION, finalized
-from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces
-from barnabas.protocol.kinds import ResourceType
+from barnabas.broker.features import SHARE_VERSION, check_groups
+from barnabas.broker.handlers.described_groups import Classes, answer_groups
 from barnabas.protocol.messages.share_group_describe_response import DescribedGroup, ShareGroupDescribeResponse
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.piecewise import PiecewiseResponse
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.message import Message
     from barnabas.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 API = 77
 VERSIONS = (1, 1)
 
-#: What a group and one of its members are worth, in partitions of a Metadata response.
-_GROUP_WEIGHT, _MEMBER_WEIGHT = 10, 10
+_CLASSES = Classes(ShareGroupDescribeResponse, DescribedGroup)
 
 
 def handle(
@@ -31,25 +29,8 @@ def handle(
 ) -> Message | PiecewiseResponse:
     """Each group has its own result, once."""
 
-    def make(group_id: str) -> tuple[DescribedGroup, int]:
-        group = _described(broker, group_id)
-        if request.include_authorized_operations and not group.error_code:
-            group.authorized_operations = broker.authorized_operations(context, ResourceType.GROUP, group_id)
-        return group, _GROUP_WEIGHT + _MEMBER_WEIGHT * len(group.members)
-
-    return answer_in_pieces(
-        broker.large_responses,
-        ArrayField(ShareGroupDescribeResponse, "groups", context.api_version),
-        dict.fromkeys(request.group_ids),
-        make,
-        lambda groups: ShareGroupDescribeResponse(groups=groups),
-    )
-
-
-def _described(broker: BrokerState, group_id: str) -> DescribedGroup:
-    try:
-        if finalized(broker.metadata)[SHARE_VERSION] < 1:
-            raise errors.UnsupportedVersionError("Share groups are switched off: share.version is at 0.")
+    def describe(group_id: str) -> DescribedGroup:
+        check_groups(broker.metadata, SHARE_VERSION)
         return broker.group_coordinator.share_groups(group_id).describe(group_id)
-    except errors.KafkaError as error:
-        return DescribedGroup(group_id=group_id, error_code=error.code, error_message=str(error))
+
+    return answer_groups(broker, context, request, request.group_ids, describe, _CLASSES)
