@@ -7,8 +7,9 @@ import os
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from barnabas.broker.child_process import START_TIMEOUT, STOP_TIMEOUT
 from barnabas.broker.local_cluster import ControlledBy, LocalCluster, consecutive
-from barnabas.broker.node_process import START_TIMEOUT, STOP_TIMEOUT, NodeProcess
+from barnabas.broker.node_process import NodeProcess
 from barnabas.errors import ConfigError, IllegalStateError
 
 if TYPE_CHECKING:

@@ -6,15 +6,14 @@ import os
 import socket
 import time
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
+from barnabas.broker.child_process import START_TIMEOUT, ChildProcess
 from barnabas.broker.local_control import ZOOKEEPER
 from barnabas.broker.local_ports import free_address
-from barnabas.broker.node_process import START_TIMEOUT, STOP_TIMEOUT
 from barnabas.errors import ConfigError, KafkaError
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Mapping
 
     from barnabas.broker.local_cluster_security import ClusterSecurity
@@ -149,40 +148,13 @@ class LocalZooKeeper:
         return ZooKeeperProcess([*self._command, path], self._connect, shares_errors=self._shares_errors)
 
 
-class ZooKeeperProcess:
+class ZooKeeperProcess(ChildProcess):
     """Implements `ChildNode` by a server in Java, which ends when this process does."""
 
     def __init__(self, command: list[str], address: str, *, shares_errors: bool) -> None:
-        import subprocess
-        import tempfile
-
         self._address = address
-        # Closed with the process, not with this block.
-        self._log: IO[bytes] | None = None if shares_errors else tempfile.TemporaryFile()  # noqa: SIM115
-        self._process: subprocess.Popen[bytes] = subprocess.Popen(  # noqa: S603 - Java, with our file
-            ["/bin/sh", "-c", _UNTIL_STDIN_ENDS, "sh", *command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL if shares_errors else self._log,
-            stderr=self._log,
-            start_new_session=True,
-        )
-
-    @property
-    def pid(self) -> int:
-        """See `ChildNode`."""
-        return self._process.pid
-
-    @property
-    def exit_code(self) -> int | None:
-        """See `ChildNode`."""
-        return self._process.poll()
-
-    def log_text(self) -> str:
-        """See `ChildNode`."""
-        if self._log is None:
-            return ""
-        descriptor = self._log.fileno()
-        return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
+        command = ["/bin/sh", "-c", _UNTIL_STDIN_ENDS, "sh", *command]
+        super().__init__(command, shares_errors=shares_errors, reads_output=False, has_own_session=True)
 
     def wait_until_ready(self) -> str:
         """See `ChildNode`."""
@@ -202,29 +174,13 @@ class ZooKeeperProcess:
                 raise KafkaError(f"the ZooKeeper of the cluster {why}: {said or 'it said nothing'}") from None
             return self._address
 
-    def terminate(self) -> None:
-        """See `ChildNode`."""
-        self._process.terminate()
-
-    def stop(self) -> None:
-        """See `ChildNode`."""
-        import subprocess
-
-        self._process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(STOP_TIMEOUT)
-        self.kill()
-
     def kill(self) -> None:
         """See `ChildNode`: ends the shell that waits for the end of the input, too."""
         import signal
 
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        for stream in (self._process.stdin, self._log):
-            if stream is not None:
-                stream.close()
+        self._release()
 
 
 def _write_secret(path: str, text: str) -> None:
