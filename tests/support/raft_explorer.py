@@ -19,10 +19,10 @@ from barnabas.broker.raft.kafka_raft_client import KafkaRaftClient
 from barnabas.broker.raft.leader_state import LeaderState
 from barnabas.broker.raft.raft_config import RaftConfig
 from barnabas.broker.raft.replica import InboundRequest, OutboundRequest
-from barnabas.broker.storage_threads import Work
 from barnabas.protocol.message import Message
 from tests.support.raft_cluster import BrokenPromiseError, directory_of, endpoints_of, voter_set
 from tests.support.raft_log import MemoryLog, MemoryStore
+from tests.support.slow_storage import SlowStorage
 
 _VOTERS = (0, 1, 2)
 
@@ -47,27 +47,13 @@ class Bounds(NamedTuple):
     letters: int = 8
 
 
-class PatientStorage:
-    """Storage of one process whose work is done when it is its turn."""
-
-    def __init__(self, waiting: list[tuple[Work, Work]]) -> None:
-        self._waiting = waiting
-
-    def submit(self, work: Work, done: Work) -> None:
-        """See `Storage`."""
-        self._waiting.append((work, done))
-
-    def drain(self) -> None:
-        """See `Storage`."""
-
-
 class World:
     """Three voters, their disks, and what is on its way."""
 
     def __init__(self, bounds: Bounds, *, waits_for_disks: bool = False) -> None:
         self.bounds = bounds
-        #: What each disk is at; None: nothing waits for a disk.
-        self.disks: list[list[tuple[Work, Work]]] | None = [[] for _ in _VOTERS] if waits_for_disks else None
+        #: None: nothing waits for a disk.
+        self.disks: list[SlowStorage] | None = [SlowStorage() for _ in _VOTERS] if waits_for_disks else None
         self.logs = [MemoryLog() for _ in _VOTERS]
         self.stores = [MemoryStore() for _ in _VOTERS]
         self.now = [0.0] * len(_VOTERS)
@@ -94,7 +80,7 @@ class World:
         )
         client = KafkaRaftClient(config, self.logs[i], self.stores[i], Random(i))
         if self.disks is not None:
-            client.replica.disk.storage = PatientStorage(self.disks[i])
+            client.replica.disk.storage = self.disks[i]
         client.initialize(Instant(self.now[i], 0))
         return client
 
@@ -106,7 +92,7 @@ class World:
         if self.doubles < self.bounds.doubles:
             found += [("double", position) for position in range(len(self.letters))]
         for i in _VOTERS:
-            if self.disks is not None and self.disks[i]:
+            if self.disks is not None and self.disks[i].in_flight:
                 found.append(("disk", i))
             state = self.clients[i].replica.quorum.state
             if isinstance(state, LeaderState):
@@ -136,15 +122,13 @@ class World:
             self._time_out(which)
         elif what == "disk":
             assert self.disks is not None
-            work, done = self.disks[which].pop(0)
-            work()
-            done()
+            self.disks[which].step()
             self._turn(which)
         else:
             self.crashes += 1
             self.lives[which] += 1
             if self.disks is not None:
-                self.disks[which] = []
+                self.disks[which] = SlowStorage()
             log = self.logs[which]
             while log.end_offset > log.flushed:
                 log.end_offset = log.batches.pop().base_offset
@@ -155,7 +139,7 @@ class World:
 
     def is_at_risk(self, what: str, i: int) -> bool:
         """Say whether a crash would take what the disk is at."""
-        return what == "crash" and self.disks is not None and bool(self.disks[i])
+        return what == "crash" and self.disks is not None and bool(self.disks[i].in_flight)
 
     def _time_out(self, i: int) -> None:
         state = self.clients[i].replica.quorum.state

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from tests.support.core_broker import CoreBroker
+if TYPE_CHECKING:
+    from tests.support.core_broker import CoreBroker
 
 
 class SlowStorage:
