@@ -24,7 +24,7 @@ ASSIGNING = "Assigning"
 RECONCILING = "Reconciling"
 STABLE = "Stable"
 
-_NOT_VALIDATED = -1
+NOT_VALIDATED = -1
 
 
 class StreamsGroup(ModernGroup[StreamsGroupMember, TasksTuple]):
@@ -47,7 +47,7 @@ class StreamsGroup(ModernGroup[StreamsGroupMember, TasksTuple]):
         self.target_epoch = 1
         self.topology: StreamsTopology | None = None
         #: Of the topology all of whose topics were there when the group's epoch began.
-        self.validated_topology_epoch = _NOT_VALIDATED
+        self.validated_topology_epoch = NOT_VALIDATED
         #: What the assignor was told of settings when the group's epoch began.
         self.assignment_configs: Mapping[str, str] = {}
         #: Role, sub-topology and number of a task → who has it, or is to give it up.

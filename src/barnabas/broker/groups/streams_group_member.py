@@ -14,8 +14,8 @@ TasksWithEpochs = Mapping[str, Mapping[int, int]]
 #: A task: the id of its sub-topology, and its number.
 TaskId = tuple[str, int]
 
-_NO_TASKS: Tasks = {}
-_NO_TASKS_WITH_EPOCHS: TasksWithEpochs = {}
+_NONE: Tasks = {}
+_NONE_WITH_EPOCHS: TasksWithEpochs = {}
 
 #: How far a member is on its way to its target assignment; the numbers stand in records.
 STABLE = 1
@@ -28,17 +28,20 @@ UNKNOWN_STATE = 127
 class TasksTuple(NamedTuple):
     """Tasks by role: worked on, kept up to date as a copy, being caught up with."""
 
-    active: Tasks = _NO_TASKS
-    standby: Tasks = _NO_TASKS
-    warmup: Tasks = _NO_TASKS
+    active: Tasks = _NONE
+    standby: Tasks = _NONE
+    warmup: Tasks = _NONE
+
+
+NO_TASKS = TasksTuple()
 
 
 class AssignedTasks(NamedTuple):
     """What a member has, by role; of active tasks since when, too."""
 
-    active: TasksWithEpochs = _NO_TASKS_WITH_EPOCHS
-    standby: Tasks = _NO_TASKS
-    warmup: Tasks = _NO_TASKS
+    active: TasksWithEpochs = _NONE_WITH_EPOCHS
+    standby: Tasks = _NONE
+    warmup: Tasks = _NONE
 
     def roles(self) -> Iterator[tuple[int, str, int]]:
         """Give each task once: its role (0, 1, 2 as the fields), the sub-topology, the number."""
@@ -46,6 +49,10 @@ class AssignedTasks(NamedTuple):
             for subtopology_id, numbers in tasks.items():
                 for number in numbers:
                     yield role, subtopology_id, number
+
+    def without_epochs(self) -> TasksTuple:
+        """Return the same tasks, as members are told of them and tell."""
+        return TasksTuple(numbers_of(self.active), self.standby, self.warmup)
 
 
 NO_ASSIGNED_TASKS = AssignedTasks()

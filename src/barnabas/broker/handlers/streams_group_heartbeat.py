@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.coordinator.coordinator_errors import coordinator_error_code
 from barnabas.broker.features import STREAMS_VERSION, check_groups
+from barnabas.broker.groups.streams.topic_configuration import MISSING_INTERNAL_TOPICS
 from barnabas.broker.handlers.registry import handler_for
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
 from barnabas.broker.topic_admin import check_topic_name
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 API = 88
 VERSIONS = (0, 0)
 
-_MISSING_INTERNAL_TOPICS = 3
 #: So many topics that could not be made are told of.
 _MOST_PROBLEMS = 3
 
@@ -80,7 +80,7 @@ def _create(
     response: StreamsGroupHeartbeatResponse,
 ) -> None:
     names = [topic.name for topic in missing]
-    told = next(one for one in response.status or () if one.status_code == _MISSING_INTERNAL_TOPICS)
+    told = next(one for one in response.status or () if one.status_code == MISSING_INTERNAL_TOPICS)
     denied = _denied(broker, context, names)
     if denied:
         told.status_detail += f"; Unauthorized to CREATE on topics {', '.join(denied)}."

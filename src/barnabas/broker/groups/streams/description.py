@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.broker.groups.streams.topic_configuration import configure
-from barnabas.broker.groups.streams_group_member import Tasks, TasksTuple, numbers_of
+from barnabas.broker.groups.streams_group_member import NO_TASKS, Tasks, TasksTuple
 from barnabas.protocol.messages.streams_group_describe_response import (
     Assignment,
     DescribedGroup,
@@ -69,7 +69,7 @@ def _topics(topics: Iterable[InternalTopic], partitions: Mapping[str, int]) -> l
 
 
 def _member(member: StreamsGroupMember, target: TasksTuple | None) -> Member:
-    endpoint, assigned = member.user_endpoint, member.assigned
+    endpoint = member.user_endpoint
     return Member(
         member_id=member.member_id,
         member_epoch=member.member_epoch,
@@ -81,8 +81,8 @@ def _member(member: StreamsGroupMember, target: TasksTuple | None) -> Member:
         process_id=member.process_id,
         user_endpoint=None if endpoint is None else Endpoint(*endpoint),
         client_tags=[KeyValue(name, text) for name, text in member.client_tags.items()],
-        assignment=_assignment(TasksTuple(numbers_of(assigned.active), assigned.standby, assigned.warmup)),
-        target_assignment=_assignment(target or TasksTuple()),
+        assignment=_assignment(member.assigned.without_epochs()),
+        target_assignment=_assignment(target or NO_TASKS),
     )
 
 

@@ -16,13 +16,12 @@ from barnabas.broker.groups.streams.heartbeat_validation import check_countable,
 from barnabas.broker.groups.streams.target_assignment import assignment_configs, can_compute, update_target
 from barnabas.broker.groups.streams.topic_configuration import ConfiguredTopology, Problem, configure
 from barnabas.broker.groups.streams.topology import InternalTopic, from_message
-from barnabas.broker.groups.streams_group import StreamsGroup
+from barnabas.broker.groups.streams_group import NOT_VALIDATED, StreamsGroup
 from barnabas.broker.groups.streams_group_member import (
+    NO_TASKS,
     UNREVOKED_TASKS,
     StreamsGroupMember,
     Tasks,
-    TasksTuple,
-    numbers_of,
 )
 from barnabas.broker.groups.topic_image import metadata_hash
 from barnabas.protocol.epochs import JOIN_EPOCH, LEAVE_EPOCH
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
 
 #: How long after a failed write what a timer does is tried again.
 _RETRY_SECONDS = 0.5
-_NOT_VALIDATED = -1
-_NO_TASKS = TasksTuple()
 
 
 class HeartbeatResult(NamedTuple):
@@ -95,9 +92,8 @@ class StreamsMembership:
             heartbeat_interval_ms=self._settings.streams_heartbeat_interval_ms(request.group_id),
         )
         if joins or before.assigned != member.assigned or not _is_told(owned, member):
-            response.active_tasks = _task_ids(numbers_of(member.assigned.active))
-            response.standby_tasks = _task_ids(member.assigned.standby)
-            response.warmup_tasks = _task_ids(member.assigned.warmup)
+            told = member.assigned.without_epochs()
+            response.active_tasks, response.standby_tasks, response.warmup_tasks = map(_task_ids, told)
             draft.group.endpoint_epoch += member.user_endpoint is not None
         self._tell_endpoints(draft.group, request.endpoint_information_epoch, response)
         response.status = [Status(*problem) for problem in _all_problems(draft.group, configured, problems)]
@@ -177,7 +173,7 @@ class StreamsMembership:
         found = group.metadata_hash
         if group.metadata_version != self._image.version:
             found = metadata_hash(configured.topology.required_topics, self._image)
-        validated = configured.topology.epoch if configured.is_ready else _NOT_VALIDATED
+        validated = configured.topology.epoch if configured.is_ready else NOT_VALIDATED
         configs = assignment_configs(self._settings, group.group_id)
         before = group.metadata_hash, group.validated_topology_epoch, group.assignment_configs
         if changed or before != (found, validated, configs):
@@ -223,7 +219,7 @@ class StreamsMembership:
         if _initial_delay(group.group_id) in self._timers:
             detail = "Assignment delayed due to the configured initial rebalance delay."
             problems.append(Problem(status.ASSIGNMENT_DELAYED, detail))
-            target = _NO_TASKS
+            target = NO_TASKS
         elif group.epoch > group.target_epoch and can_compute(group, self._settings, at):
             update_target(draft, configured, at)
             group = draft.group
@@ -231,7 +227,7 @@ class StreamsMembership:
             detail = "Assignment delayed due to the configured assignment interval."
             problems.append(Problem(status.ASSIGNMENT_DELAYED, detail))
         if target is None:
-            target = group.targets.get(member.member_id, _NO_TASKS)
+            target = group.targets.get(member.member_id, NO_TASKS)
         after = reconcile(group, member, group.target_epoch, target, owned)
         if after != member:
             draft.put_current(after)
@@ -324,8 +320,7 @@ def _initial_delay(group_id: str) -> tuple[str, str]:
 
 def _is_told(owned: Owned, member: StreamsGroupMember) -> bool:
     """Whether a member that says what it has has what it is to have; if not, an answer may have got lost."""
-    assigned = TasksTuple(numbers_of(member.assigned.active), member.assigned.standby, member.assigned.warmup)
-    return owned is None or owned == assigned
+    return owned is None or owned == member.assigned.without_epochs()
 
 
 def _shut_down(group: StreamsGroup, member: StreamsGroupMember) -> None:

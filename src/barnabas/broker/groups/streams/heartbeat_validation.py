@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.groups.streams.topic_configuration import repartition_counts
 from barnabas.broker.groups.streams.topology import StreamsTopology
-from barnabas.broker.groups.streams_group_member import Tasks, TasksTuple, numbers_of
+from barnabas.broker.groups.streams_group_member import Tasks, TasksTuple
 from barnabas.errors import FencedMemberEpochError, InvalidRequestError, StreamsInvalidTopologyError
 from barnabas.protocol.epochs import JOIN_EPOCH, LEAVE_EPOCH
 
@@ -111,8 +111,7 @@ def check_epoch(member: StreamsGroupMember, epoch: int, owned: TasksTuple | None
     """
     if epoch in (JOIN_EPOCH, member.member_epoch):
         return
-    assigned = TasksTuple(numbers_of(member.assigned.active), member.assigned.standby, member.assigned.warmup)
-    knows_nothing_else = owned is not None and all(map(_is_subset, owned, assigned))
+    knows_nothing_else = owned is not None and all(map(_is_subset, owned, member.assigned.without_epochs()))
     if epoch > member.member_epoch or epoch != member.previous_member_epoch or not knows_nothing_else:
         comparison = "greater" if epoch > member.member_epoch else "smaller"
         raise FencedMemberEpochError(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.groups.streams import sticky_assignor
 from barnabas.broker.groups.streams.sticky_assignor import MemberSpec, TaskCount
-from barnabas.broker.groups.streams_group_member import TasksTuple
+from barnabas.broker.groups.streams_group_member import NO_TASKS
 
 if TYPE_CHECKING:
     from barnabas.broker.groups.group_coordinator_config import GroupSettings
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from barnabas.broker.instant import Instant
 
 _STANDBY_REPLICAS = "num.standby.replicas"
-_NO_TASKS = TasksTuple()
 
 
 def assignment_configs(settings: GroupSettings, group_id: str) -> dict[str, str]:
@@ -41,11 +40,11 @@ def update_target(draft: StreamsGroupDraft, configured: ConfiguredTopology, at: 
     group = draft.group
     members = {
         member.member_id: MemberSpec(
-            member.process_id, member.client_tags, group.targets.get(member.member_id, _NO_TASKS)
+            member.process_id, member.client_tags, group.targets.get(member.member_id, NO_TASKS)
         )
         for member in group.members.values()
     }
-    assigned = dict.fromkeys(members, _NO_TASKS)
+    assigned = dict.fromkeys(members, NO_TASKS)
     if configured.is_ready:
         replicas = int(group.assignment_configs.get(_STANDBY_REPLICAS, "0"))
         assigned.update(sticky_assignor.assign(members, _task_counts(configured), replicas))
