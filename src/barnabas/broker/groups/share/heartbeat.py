@@ -82,14 +82,18 @@ class ShareMembership:
         group = self._group(request.group_id, joins)
         self._existing(group, request, joins)
         self._states.initialize(group, frozenset(request.subscribed_topic_names), at)
+        if not self._states.is_beginning(request.group_id):
+            go_on()
+            return
         key = ("share states", request.group_id, request.member_id)
-        waiting = [go_on]
+        has_gone_on = False
 
         def once() -> None:
-            self._timers.cancel(key)
-            for call in waiting[:]:
-                waiting.clear()
-                call()
+            nonlocal has_gone_on
+            if not has_gone_on:
+                has_gone_on = True
+                self._timers.cancel(key)
+                go_on()
 
         self._timers.schedule(key, at.now + _PATIENCE, lambda later: once())
         self._states.when_begun(request.group_id, once)

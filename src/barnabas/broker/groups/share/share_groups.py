@@ -73,12 +73,10 @@ class ShareGroups:
     def forget_states(self, group_id: str, at: Instant, tell: Tell) -> None:
         """Have the states of a group without members forgotten; a group that is none of ours has none."""
         group = self._store.groups.get(group_id)
-        topic_ids: list[bytes] = []
-        if isinstance(group, ShareGroup) and group.is_empty:
-            topic_ids = list(dict.fromkeys(topic_id for topics in group.states for topic_id in topics))
-        if not isinstance(group, ShareGroup) or not topic_ids:
+        if not isinstance(group, ShareGroup) or not group.is_empty or not any(group.states):
             tell(None)
             return
+        topic_ids = list(dict.fromkeys(topic_id for topics in group.states for topic_id in topics))
         try:
             self._states.delete(group, topic_ids, at, tell)
         except errors.KafkaError as problem:

@@ -43,12 +43,13 @@ class ShareStates:
 
     # --- beginning
 
+    def is_beginning(self, group_id: str) -> bool:
+        """Whether something was asked for and is not answered."""
+        return group_id in self._beginning
+
     def when_begun(self, group_id: str, go_on: Callable[[], None]) -> None:
-        """Call `go_on` when all that was asked for is answered: at once where that is so."""
-        if group_id in self._beginning:
-            self._begun_calls.setdefault(group_id, []).append(go_on)
-        else:
-            go_on()
+        """Call `go_on` when all that was asked for is answered; it must not be so already (`is_beginning`)."""
+        self._begun_calls.setdefault(group_id, []).append(go_on)
 
     def initialize(self, group: ShareGroup, topic_names: frozenset[str], at: Instant) -> None:
         """Have share-partitions initialized that a member subscribes to and that are new to the group."""
