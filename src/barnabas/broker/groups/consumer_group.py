@@ -194,7 +194,7 @@ class ConsumerGroup(ModernGroup[ConsumerGroupMember, Partitions]):
             raise stale(member, f"epoch {epoch} is newer than the member's epoch {member.member_epoch}")
         return epoch < member.member_epoch
 
-    def validate_offset_fetch(self, member_id: str, epoch: int) -> None:
+    def validate_member_epoch(self, member_id: str, epoch: int) -> None:
         """Raise UnknownMemberIdError, or as `validate_epoch`."""
         self.validate_epoch(self.member(member_id), epoch)
 

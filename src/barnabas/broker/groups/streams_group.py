@@ -6,8 +6,8 @@ needs are there, and until then the group is NotReady.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas import errors
 from barnabas.broker.groups.group import STREAMS
@@ -25,6 +25,22 @@ RECONCILING = "Reconciling"
 STABLE = "Stable"
 
 NOT_VALIDATED = -1
+
+
+class CommittedPartition(Protocol):
+    """A partition in a request that commits offsets."""
+
+    partition_index: int
+
+
+class CommittedTopic(Protocol):
+    """A topic in a request that commits offsets."""
+
+    name: str
+
+    @property
+    def partitions(self) -> Iterable[CommittedPartition]:
+        """Its partitions."""
 
 
 class StreamsGroup(ModernGroup[StreamsGroupMember, TasksTuple]):
@@ -130,17 +146,22 @@ class StreamsGroup(ModernGroup[StreamsGroupMember, TasksTuple]):
                 f"The received member epoch {epoch} does not match the expected member epoch {member.member_epoch}."
             )
 
-    def validate_offset_fetch(self, member_id: str, epoch: int) -> None:
+    def validate_member_epoch(self, member_id: str, epoch: int) -> None:
         """Raise UnknownMemberIdError or StaleMemberEpochError."""
         self.validate_epoch(self.member(member_id), epoch)
 
-    def validate_commit(self, member: StreamsGroupMember, epoch: int, topic: str, partition: int) -> None:
+    def validate_commits(self, member: StreamsGroupMember, epoch: int, topics: Iterable[CommittedTopic]) -> None:
         """Let a member commit from its epoch, and from an earlier one what it worked on then already (KIP-1251).
 
-        Raises StaleMemberEpochError.
+        Raises StaleMemberEpochError for the first partition that is not such a one.
         """
         if epoch == member.member_epoch:
             return
+        for topic in topics:
+            for partition in topic.partitions:
+                self._validate_commit(member, epoch, topic.name, partition.partition_index)
+
+    def _validate_commit(self, member: StreamsGroupMember, epoch: int, topic: str, partition: int) -> None:
         if epoch > member.member_epoch:
             raise errors.StaleMemberEpochError(
                 f"Received member epoch {epoch} is newer than current member epoch {member.member_epoch}."

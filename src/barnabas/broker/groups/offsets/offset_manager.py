@@ -167,10 +167,7 @@ class OffsetManager:
             raise errors.UnsupportedVersionError(
                 f"Members of the streams protocol have to commit with OffsetCommit {_MEMBER_EPOCHS_FROM} or later."
             )
-        for topic in request.topics:
-            for partition in topic.partitions:
-                epoch = request.generation_id_or_member_epoch
-                group.validate_commit(member, epoch, topic.name, partition.partition_index)
+        group.validate_commits(member, request.generation_id_or_member_epoch, request.topics)
 
     # --- fetch
 
@@ -206,7 +203,7 @@ class OffsetManager:
         if request.member_id is None and request.member_epoch < 0:
             return
         if isinstance(group, (ConsumerGroup, StreamsGroup)):
-            group.validate_offset_fetch(request.member_id or "", request.member_epoch)
+            group.validate_member_epoch(request.member_id or "", request.member_epoch)
 
     def _offsets_of(self, group_id: str) -> dict[str, dict[int, OffsetAndMetadata]]:
         return self._offsets.of_group(group_id) if group_id in self._store.groups else {}

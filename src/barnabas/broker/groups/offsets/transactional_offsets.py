@@ -88,9 +88,6 @@ def _check_member(store: GroupStore, request: TxnOffsetCommitRequest) -> None:
 
 def _check_epoch(group: ConsumerGroup | StreamsGroup, request: TxnOffsetCommitRequest) -> None:
     if isinstance(group, ConsumerGroup):
-        group.validate_epoch(group.member(request.member_id), request.generation_id)
-        return
-    member = group.member(request.member_id)
-    for topic in request.topics:
-        for partition in topic.partitions:
-            group.validate_commit(member, request.generation_id, topic.name, partition.partition_index)
+        group.validate_member_epoch(request.member_id, request.generation_id)
+    else:
+        group.validate_commits(group.member(request.member_id), request.generation_id, request.topics)
