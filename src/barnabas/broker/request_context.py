@@ -54,6 +54,11 @@ class Connection:
         self.client_software_name = "unknown"
         self.client_software_version = "unknown"
 
+    @property
+    def inet_address(self) -> str:
+        """The client's host as Java's InetAddress shows it, which Kafka keeps of members: a slash and the number."""
+        return f"/{self.client_host}"
+
 
 class RequestContext:
     """One request's header, its connection and the time it was taken up.

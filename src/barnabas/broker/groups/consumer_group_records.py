@@ -17,6 +17,7 @@ from barnabas.broker.groups.record_table import (
     group_record,
     nothing,
     put_target_epoch,
+    with_epochs,
 )
 from barnabas.protocol.epochs import LEAVE_EPOCH
 from barnabas.protocol.messages.consumer_group_current_member_assignment_key import (
@@ -246,15 +247,7 @@ def _drop_current(group: ConsumerGroup, key: ConsumerGroupCurrentMemberAssignmen
 
 
 def _assigned(topics: list[TopicPartitions], member_epoch: int) -> AssignedPartitions:
-    # Brokers before Apache Kafka 4.3 wrote no assignment epochs.
-    return {
-        topic.topic_id: (
-            dict.fromkeys(topic.partitions, member_epoch)
-            if topic.assignment_epochs is None
-            else dict(zip(topic.partitions, topic.assignment_epochs, strict=False))
-        )
-        for topic in topics
-    }
+    return {topic.topic_id: with_epochs(topic.partitions, topic.assignment_epochs, member_epoch) for topic in topics}
 
 
 def _put_regex(

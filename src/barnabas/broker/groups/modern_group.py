@@ -6,13 +6,17 @@ the group epoch it was computed for; each member has the epoch of the target tha
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from barnabas import errors
 from barnabas.broker.groups.group import Group
 
+if TYPE_CHECKING:
+    from barnabas.broker.instant import Instant
+
 M = TypeVar("M")
 T = TypeVar("T")
+V = TypeVar("V")
 
 _NEVER_CHECKED = -1
 
@@ -60,3 +64,14 @@ class ModernGroup(Group, Generic[M, T]):
         if member is None:
             raise errors.UnknownMemberIdError(f"Member {member_id} is not a member of group {self.group_id}.")
         return member
+
+    def is_target_due(self, interval_ms: int, at: Instant) -> bool:
+        """Whether the last target assignment is so old that another may be computed."""
+        age_ms = at.now_ms - self.target_timestamp_ms
+        # A clock that was set back must not keep the group from its assignment.
+        return not 0 <= age_ms < interval_ms
+
+
+def said(value: V | None, before: V) -> V:
+    """Return what a member says of itself, which is as before where it says nothing."""
+    return before if value is None else value

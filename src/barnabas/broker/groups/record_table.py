@@ -6,7 +6,7 @@ None is a tombstone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from struct import pack
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
@@ -79,7 +79,7 @@ def group_id_of(key: Message) -> str:
     return group_id
 
 
-# --- effects that are the same for all kinds
+# --- what effects have in common
 
 
 class TargetEpochValue(Protocol):
@@ -93,6 +93,14 @@ class MemberKey(Protocol):
     """A record of one member."""
 
     member_id: str
+
+
+def with_epochs(partitions: Sequence[int], epochs: Sequence[int] | None, member_epoch: int) -> dict[int, int]:
+    """Return number → since which epoch a member has it."""
+    # Brokers before Apache Kafka 4.3 wrote no assignment epochs.
+    if epochs is None or len(epochs) != len(partitions):
+        return dict.fromkeys(partitions, member_epoch)
+    return dict(zip(partitions, epochs, strict=True))
 
 
 def put_target_epoch(group: ModernGroup[M, T], key: Message, value: TargetEpochValue) -> None:

@@ -13,6 +13,7 @@ from barnabas.broker.groups.record_table import (
     group_record,
     nothing,
     put_target_epoch,
+    with_epochs,
 )
 from barnabas.broker.groups.streams.topology import InternalTopic, StreamsTopology, Subtopology, from_message
 from barnabas.broker.groups.streams_group import StreamsGroup
@@ -272,13 +273,7 @@ def _numbers(tasks: Iterable[target_value.TaskIds | current_value.TaskIds]) -> d
 
 
 def _epochs(tasks: Iterable[current_value.TaskIds], member_epoch: int) -> dict[str, dict[int, int]]:
-    # Brokers before Apache Kafka 4.3 wrote no assignment epochs.
-    return {
-        task.subtopology_id: dict(zip(task.partitions, task.assignment_epochs, strict=True))
-        if task.assignment_epochs and len(task.assignment_epochs) == len(task.partitions)
-        else dict.fromkeys(task.partitions, member_epoch)
-        for task in tasks
-    }
+    return {task.subtopology_id: with_epochs(task.partitions, task.assignment_epochs, member_epoch) for task in tasks}
 
 
 TABLE = RecordTable(

@@ -53,8 +53,7 @@ class Joining:
     def __init__(self, context: RequestContext, request: JoinGroupRequest):
         self.version = context.api_version
         self.client_id = context.client_id or ""
-        # Kafka writes Java's InetAddress, which puts a slash in front of the number.
-        self.client_host = "/" + context.connection.client_host
+        self.client_host = context.connection.inet_address
         self.member_id = request.member_id
         self.group_instance_id = request.group_instance_id
         self.session_timeout_ms = request.session_timeout_ms

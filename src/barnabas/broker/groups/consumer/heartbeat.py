@@ -28,6 +28,7 @@ from barnabas.broker.groups.consumer_group_records import group_tombstones
 from barnabas.broker.groups.coordinator_records import group_metadata_tombstone
 from barnabas.broker.groups.group_coordinator_config import GroupSettings
 from barnabas.broker.groups.group_store import GroupStore
+from barnabas.broker.groups.modern_group import said
 from barnabas.broker.groups.topic_image import TopicImage, metadata_hash
 from barnabas.broker.instant import Instant
 from barnabas.protocol.epochs import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
@@ -170,19 +171,16 @@ class ConsumerMembership:
     def _said(
         self, member: ConsumerGroupMember, context: RequestContext, request: ConsumerGroupHeartbeatRequest
     ) -> ConsumerGroupMember:
-        # What the request leaves out is as it was.
-        names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
-        timeout_ms = request.rebalance_timeout_ms
+        names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
         return member._replace(
-            instance_id=member.instance_id if request.instance_id is None else request.instance_id,
-            rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+            instance_id=said(request.instance_id, member.instance_id),
+            rack_id=said(request.rack_id, member.rack_id),
             client_id=context.client_id or "",
-            # Kafka writes Java's InetAddress, which puts a slash in front of the number.
-            client_host="/" + context.connection.client_host,
+            client_host=context.connection.inet_address,
             subscribed_topic_names=member.subscribed_topic_names if names is None else frozenset(names),
-            subscribed_topic_regex=member.subscribed_topic_regex if regex is None else regex,
+            subscribed_topic_regex=said(request.subscribed_topic_regex, member.subscribed_topic_regex),
             rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
-            server_assignor=member.server_assignor if request.server_assignor is None else request.server_assignor,
+            server_assignor=said(request.server_assignor, member.server_assignor),
             classic=None,
         )
 

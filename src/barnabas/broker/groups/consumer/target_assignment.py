@@ -20,10 +20,7 @@ def preferred_assignor(group: ConsumerGroup, settings: GroupSettings) -> str:
 
 def can_compute(group: ConsumerGroup, settings: GroupSettings, at: Instant) -> bool:
     """Whether the last target assignment is old enough for another (group.consumer.assignment.interval.ms)."""
-    interval_ms = settings.consumer_assignment_interval_ms(group.group_id)
-    age_ms = at.now_ms - group.target_timestamp_ms
-    # A clock that was set back must not keep the group from its assignment.
-    return not interval_ms or age_ms < 0 or age_ms >= interval_ms
+    return group.is_target_due(settings.consumer_assignment_interval_ms(group.group_id), at)
 
 
 def update_target(draft: GroupDraft, settings: GroupSettings, image: TopicImage, at: Instant) -> None:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.groups.modern_group import said
 from barnabas.broker.groups.share import simple_assignor
 from barnabas.broker.groups.share.draft import ShareGroupDraft
 from barnabas.broker.groups.share.simple_assignor import ShareMemberSpec
@@ -181,9 +182,7 @@ class ShareMembership:
         group = draft.group
         if group.target_epoch >= group.epoch:
             return
-        age_ms = at.now_ms - group.target_timestamp_ms
-        # A clock that was set back must not keep the group from its assignment.
-        if 0 <= age_ms < self._settings.share_assignment_interval_ms(group.group_id):
+        if not group.is_target_due(self._settings.share_assignment_interval_ms(group.group_id), at):
             return
         members = {
             member.member_id: ShareMemberSpec(self._topic_ids(member), group.targets.get(member.member_id, {}))
@@ -264,13 +263,11 @@ def _session(group_id: str, member_id: str) -> tuple[str, str, str]:
 
 
 def _said(member: ShareGroupMember, context: RequestContext, request: ShareGroupHeartbeatRequest) -> ShareGroupMember:
-    # What the request leaves out is as it was.
     names = request.subscribed_topic_names
     return member._replace(
-        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+        rack_id=said(request.rack_id, member.rack_id),
         client_id=context.client_id or "",
-        # Kafka writes Java's InetAddress, which puts a slash in front of the number.
-        client_host="/" + context.connection.client_host,
+        client_host=context.connection.inet_address,
         subscribed_topic_names=member.subscribed_topic_names if names is None else frozenset(names),
     )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas import errors
 from barnabas.broker.groups.classic_group import ClassicGroup
 from barnabas.broker.groups.coordinator_records import group_metadata_tombstone
+from barnabas.broker.groups.modern_group import said
 from barnabas.broker.groups.streams import topic_configuration as status
 from barnabas.broker.groups.streams.current_assignment import Owned, reconcile
 from barnabas.broker.groups.streams.draft import StreamsGroupDraft
@@ -332,16 +333,14 @@ def _shut_down(group: StreamsGroup, member: StreamsGroupMember) -> None:
 def _said(
     member: StreamsGroupMember, context: RequestContext, request: StreamsGroupHeartbeatRequest
 ) -> StreamsGroupMember:
-    # What the request leaves out is as it was.
     endpoint, tags, timeout_ms = request.user_endpoint, request.client_tags, request.rebalance_timeout_ms
     return member._replace(
-        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+        rack_id=said(request.rack_id, member.rack_id),
         client_id=context.client_id or "",
-        # Kafka writes Java's InetAddress, which puts a slash in front of the number.
-        client_host="/" + context.connection.client_host,
+        client_host=context.connection.inet_address,
         rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
         topology_epoch=member.topology_epoch if request.topology is None else request.topology.epoch,
-        process_id=member.process_id if request.process_id is None else request.process_id,
+        process_id=said(request.process_id, member.process_id),
         user_endpoint=member.user_endpoint if endpoint is None else (endpoint.host, endpoint.port),
         client_tags=member.client_tags if tags is None else {tag.key: tag.value for tag in tags},
     )

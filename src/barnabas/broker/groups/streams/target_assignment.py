@@ -26,10 +26,7 @@ def assignment_configs(settings: GroupSettings, group_id: str) -> dict[str, str]
 
 def can_compute(group: StreamsGroup, settings: GroupSettings, at: Instant) -> bool:
     """Whether the last target assignment is old enough for another (group.streams.assignment.interval.ms)."""
-    interval_ms = settings.streams_assignment_interval_ms(group.group_id)
-    age_ms = at.now_ms - group.target_timestamp_ms
-    # A clock that was set back must not keep the group from its assignment.
-    return not interval_ms or age_ms < 0 or age_ms >= interval_ms
+    return group.is_target_due(settings.streams_assignment_interval_ms(group.group_id), at)
 
 
 def update_target(draft: StreamsGroupDraft, configured: ConfiguredTopology, at: Instant) -> None:
