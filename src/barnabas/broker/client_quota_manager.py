@@ -13,6 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata, QuotaEntity
@@ -36,6 +37,8 @@ _PRECEDENCE = (
     (_NONE, _OWN), (_NONE, _DEFAULT),
 )  # fmt: skip
 
+#: From here on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
+_STRICT_FROM: dict[int, int] = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
 #: Who used nothing for so long is forgotten, in seconds (Kafka's InactiveSensorExpirationTimeSeconds).
 _INACTIVE = 3600.0
 #: Client ids can be invented without end: of more than so many the half that was used longest ago is forgotten.
@@ -174,15 +177,15 @@ class ClientQuotas:
         limit = self._of(context, now).limits.get(quota)
         return limit[0] * (self._windows - 1) * self.window_seconds if limit is not None else inf
 
-    def mutate(self, context: RequestContext, count: float, *, strict: bool) -> None:
+    def mutate(self, context: RequestContext, count: float) -> None:
         """Count changes of topics (KIP-599); how long the client is to wait goes into `context.throttle`.
 
-        `strict` (for clients that know the error): raises ThrottlingQuotaExceededError when the tokens are used up
-        already; what is asked for is not to be done then.
+        For clients that know the error: raises ThrottlingQuotaExceededError when the tokens are used up already; what
+        is asked for is not to be done then.
         """
         if not self.enabled:
             return
-        now = context.now
+        now, strict = context.now, context.api_version >= _STRICT_FROM.get(context.api_key, 0)
         client = self._of(context, now)
         limit = client.limits.get(MUTATION)
         if limit is None:

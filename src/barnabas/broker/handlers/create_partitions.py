@@ -25,10 +25,6 @@ API = 37
 VERSIONS = (0, 3)
 
 
-#: From here on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
-_STRICT_QUOTA_FROM = 3
-
-
 def handle(
     broker: BrokerState, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse | DelayedOperation:
@@ -57,7 +53,7 @@ def _change(
             plan = broker.topic_admin.enlarge(topic.name, topic.count, assignments)
             added = _added(broker, topic.name, plan.partitions)
             broker.topic_admin.check_cluster(total + added)
-            broker.client_quotas.mutate(context, added, strict=context.api_version >= _STRICT_QUOTA_FROM)
+            broker.client_quotas.mutate(context, added)
             planned.append(plan)
             total += added
         except errors.KafkaError as problem:

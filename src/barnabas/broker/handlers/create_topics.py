@@ -29,10 +29,6 @@ API = 19
 VERSIONS = (2, 7)
 
 
-#: From here on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
-_STRICT_QUOTA_FROM = 6
-
-
 def handle(
     broker: BrokerState, context: RequestContext, request: CreateTopicsRequest
 ) -> CreateTopicsResponse | DelayedOperation:
@@ -61,7 +57,7 @@ def _change(
                 raise errors.InvalidTopicError(f"Topic {topic.name!r} collides with another one of this request.")
             plan = _plan(broker, context, topic)
             admin.check_cluster(added + plan.partitions)
-            broker.client_quotas.mutate(context, plan.partitions, strict=context.api_version >= _STRICT_QUOTA_FROM)
+            broker.client_quotas.mutate(context, plan.partitions)
             planned[folded(topic.name)] = plan
             results[topic.name] = show.result(plan)
             added += plan.partitions

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 API = 20
 VERSIONS = (1, 6)
 
-#: From here on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
-_STRICT_QUOTA_FROM = 5
-
 
 def handle(
     broker: BrokerState, context: RequestContext, request: DeleteTopicsRequest
@@ -50,7 +47,7 @@ def _change(
             topic = _find(broker, context, state)
             if topic.name in doomed:
                 raise errors.InvalidRequestError(f"Topic {topic.name!r} stands in the request more than once.")
-            broker.client_quotas.mutate(context, topic.partitions, strict=context.api_version >= _STRICT_QUOTA_FROM)
+            broker.client_quotas.mutate(context, topic.partitions)
             doomed[topic.name] = topic
             results.append(DeletableTopicResult(name=topic.name, topic_id=topic.id))
         except errors.KafkaError as problem:

@@ -61,8 +61,6 @@ _AS_A_BROKER = (
     ApiKey.DESCRIBE_CONFIGS,
     ApiKey.DESCRIBE_ACLS,
 )
-#: From which version on a client knows THROTTLING_QUOTA_EXCEEDED (KIP-599).
-_STRICT_QUOTA_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
 _OFF_ALLOWED_FROM = 4
 _SOFTWARE_FROM = 3
 
@@ -125,13 +123,11 @@ class ControllerRequests:
         return _parked(self._answer(context, request, is_forwarded=False))
 
     def _answer(self, context: RequestContext, request: Message, *, is_forwarded: bool) -> Deferred[Message]:
-        key, version = request.API_KEY, context.api_version
-        strict = version >= _STRICT_QUOTA_FROM.get(ApiKey(key), 0)
         asked = ControllerRequestContext(
             context.instant,
-            version,
+            context.api_version,
             context.connection.principal,
-            partial(self._state.client_quotas.mutate, context, strict=strict),
+            partial(self._state.client_quotas.mutate, context),
             is_forwarded,
             partial(self._may_describe_configs, context),
         )

@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest
 
 _DEFAULT = -1
-#: From here on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
-_STRICT_QUOTA_FROM: dict[int, int] = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
 
 
 AdminRequest: TypeAlias = "CreateTopicsRequest | DeleteTopicsRequest | CreatePartitionsRequest"
@@ -280,8 +278,7 @@ class _Asked(NamedTuple, Generic[R]):
 
     def mutate(self, count: int) -> None:
         """Count partitions that change. Raises `ThrottlingQuotaExceededError`."""
-        strict = self.context.api_version >= _STRICT_QUOTA_FROM[self.request.API_KEY]
-        self.broker.client_quotas.mutate(self.context, count, strict=strict)
+        self.broker.client_quotas.mutate(self.context, count)
 
 
 def _check_new(context: ControllerContext, name: str, planned: set[str]) -> None:
