@@ -26,7 +26,7 @@ class ProgramQueue:
     def __init__(self, session: Operations) -> None:
         self._session = session
         self._waiting: deque[Callable[[], None]] = deque()
-        self._is_busy = False
+        self._current: Callable[[], None] | None = None
 
     def run(self, make: Callable[[], Program[T]], done: Callable[[T | KafkaError], None]) -> None:
         """Carry a program out when its turn comes, and only then ask for it; see `operations.run`."""
@@ -35,16 +35,21 @@ class ProgramQueue:
             try:
                 done(result)
             finally:
-                self._is_busy = False
-                self._begin_next()
+                if self._current is begin:
+                    self.begin_anew()
 
         def program() -> Program[T]:
             return (yield from make())
 
-        self._waiting.append(lambda: run(self._session, program(), finished))
-        self._begin_next()
+        def begin() -> None:
+            run(self._session, program(), finished)
 
-    def _begin_next(self) -> None:
-        if not self._is_busy and self._waiting:
-            self._is_busy = True
-            self._waiting.popleft()()
+        self._waiting.append(begin)
+        if self._current is None:
+            self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Go on with the next program; none is waited for, as after a fault that may have kept one from its end."""
+        self._current = self._waiting.popleft() if self._waiting else None
+        if self._current is not None:
+            self._current()

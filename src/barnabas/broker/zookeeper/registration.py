@@ -130,6 +130,7 @@ class Registration:
                     "gone. If it was this broker's last life, its session expires after zookeeper.session.timeout.ms"
                 )
         else:
-            self._is_registered, self._is_waiting = True, False
             self.broker_epoch = result.created
             self._done()
+            # Last: what a fault has kept from being done is done when all begins anew.
+            self._is_registered, self._is_waiting = True, False

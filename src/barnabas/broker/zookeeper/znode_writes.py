@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
 from barnabas import errors
@@ -29,7 +30,9 @@ class ZnodeWrites:
     def __init__(self, programs: ProgramQueue, answered: Callable[[], None]) -> None:
         self._programs = programs
         self._answered = answered
-        self._waiting: dict[Done, None] = {}
+        #: Who waits, by the number of the write.
+        self._waiting: dict[int, Done] = {}
+        self._numbers = count()
         self._unannounced: list[Callable[[], Program[None]]] = []
 
     def write(
@@ -40,17 +43,18 @@ class ZnodeWrites:
         done: Done,
     ) -> None:
         """Carry a write out; `take` gets what it returns, `done` None or why it failed."""
+        number = next(self._numbers)
 
         def finished(result: T | errors.KafkaError) -> None:
             if isinstance(result, ConnectionLostError | errors.UnknownServerError):
                 self._unannounced.append(announce)
             if isinstance(result, errors.KafkaError):
-                self._tell(done, result)
+                self._tell(number, result)
             else:
                 take(result)
-                self._tell(done, None)
+                self._tell(number, None)
 
-        self._waiting[done] = None
+        self._waiting[number] = done
         self._programs.run(program, finished)
 
     def connected(self) -> None:
@@ -65,12 +69,13 @@ class ZnodeWrites:
 
     def give_up(self, problem: errors.KafkaError) -> None:
         """Tell all who wait that nothing is known of their writes."""
-        run_all(partial(self._tell, done, problem) for done in list(self._waiting))
+        run_all(partial(self._tell, number, problem) for number in list(self._waiting))
 
-    def _tell(self, done: Done, problem: errors.KafkaError | None) -> None:
+    def _tell(self, number: int, problem: errors.KafkaError | None) -> None:
         """Tell who waits for a write what has become of it, once."""
-        if done not in self._waiting:
+        done = self._waiting.get(number)
+        if done is None:
             return
         if isinstance(problem, ConnectionLostError):
             problem = errors.KafkaTimeoutError(f"{problem}; it may have been written, or not")
-        run_all((partial(self._waiting.pop, done), partial(done, problem), self._answered))
+        run_all((partial(self._waiting.pop, number), partial(done, problem), self._answered))

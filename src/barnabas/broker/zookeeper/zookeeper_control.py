@@ -365,6 +365,7 @@ class ZooKeeperControl:
         self._role.controller.begin_anew()
         lost = ConnectionLostError("/", "this broker has failed while it wrote")
         self._writes.give_up(lost)
+        self._programs.begin_anew()
 
     def make_store(self) -> ImageStore:
         """See `ControlPlane`."""

@@ -25,7 +25,7 @@ from barnabas.protocol.kinds import AclOperation, AclPermissionType, PatternType
 from tests.support.zookeeper_member import ZooKeeperBroker
 from tests.support.zookeeper_model import ModelZooKeeper
 
-_SETTINGS = {
+SETTINGS = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
     "delegation.token.secret.key": "the key of tokens",
@@ -36,12 +36,12 @@ _STEPS = 150
 _KEPT = 100
 
 
-def _acl(topic: str, who: str) -> AclBinding:
+def deny(topic: str, who: str) -> AclBinding:
     kinds = AclOperation.READ.value, AclPermissionType.DENY.value
     return AclBinding(ResourceType.TOPIC.value, topic, PatternType.LITERAL.value, f"User:{who}", "*", *kinds)
 
 
-def _token(name: str, expiry_ms: int) -> DelegationToken:
+def a_token(name: str, expiry_ms: int) -> DelegationToken:
     return DelegationToken(name, "User:alice", "User:alice", (), 1, 10**15, expiry_ms)
 
 
@@ -63,8 +63,8 @@ class Others:
         self._announce(f"{znodes.CONFIG_CHANGES}/config_change_", znodes.encode_config_change(entity))
 
     def acl(self) -> None:
-        pattern = Pattern.of(_acl(self.chance.choice(_TOPICS), "x"))
-        acls = [_acl(pattern.name, who) for who in ("alice", "bob", "carol") if self.chance.random() < 0.5]
+        pattern = Pattern.of(deny(self.chance.choice(_TOPICS), "x"))
+        acls = [deny(pattern.name, who) for who in ("alice", "bob", "carol") if self.chance.random() < 0.5]
         self.zookeeper.put(acl_znodes.acl_path(pattern), acl_znodes.encode_acls(acls))
         folder, data = acl_znodes.encode_change(pattern)
         self._announce(f"{folder}/acl_changes_", data)
@@ -75,7 +75,7 @@ class Others:
         if path in self.zookeeper.nodes and self.chance.random() < 0.5:
             self.zookeeper.carry_out(0, Delete(path))
         else:
-            token = _token(name, self.chance.randint(10**12, 10**13))
+            token = a_token(name, self.chance.randint(10**12, 10**13))
             self.zookeeper.put(path, token_znodes.encode_token(token))
         self._announce(f"{token_znodes.TOKEN_CHANGES}/token_change_", name.encode())
 
@@ -99,33 +99,33 @@ class Ours:
 
     def acl(self) -> None:
         who = self.chance.sample(("alice", "bob", "carol"), 2)
-        added, removed = ([_acl(topic, one) for topic in _TOPICS] for one in who)
+        added, removed = ([deny(topic, one) for topic in _TOPICS] for one in who)
         self.control.write_acls(added, removed, _done)
 
     def token(self) -> None:
-        changed = [_token(name, self.chance.randint(10**12, 10**13)) for name in "xy"]
+        changed = [a_token(name, self.chance.randint(10**12, 10**13)) for name in "xy"]
         self.control.write_tokens(changed, ["z"], _done)
 
     def any(self) -> None:
         self.chance.choice((self.setting, self.acl, self.token))()
 
 
-def _goes_by(broker: ZooKeeperBroker) -> dict[str, Any]:
+def goes_by(broker: ZooKeeperBroker) -> dict[str, Any]:
     image = broker.control.image
     return {"settings": image.configs, "ACLs": dict(image.acls), "tokens": dict(image.delegation_tokens)}
 
 
 def _check(zookeeper: ModelZooKeeper, brokers: list[ZooKeeperBroker]) -> None:
     zookeeper.deliver()
-    read = _goes_by(ZooKeeperBroker(zookeeper, {**_SETTINGS, "broker.id": 9}))
+    read = goes_by(ZooKeeperBroker(zookeeper, {**SETTINGS, "broker.id": 9}))
     for broker in brokers:
         assert not [line for line in broker.warnings if "please report" in line]
-        for kind, found in _goes_by(broker).items():
+        for kind, found in goes_by(broker).items():
             assert found == read[kind], kind
 
 
 def _broker(zookeeper: ModelZooKeeper, number: int) -> ZooKeeperBroker:
-    return ZooKeeperBroker(zookeeper, {**_SETTINGS, "broker.id": number})
+    return ZooKeeperBroker(zookeeper, {**SETTINGS, "broker.id": number})
 
 
 def _check_changes_while_reading(kind: str) -> None:
