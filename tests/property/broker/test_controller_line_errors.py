@@ -39,7 +39,8 @@ from tests.support.line_errors import LineErrors
 ROOMS = tuple(
     f"broker/{name}"
     for name in (
-        "controller/", "kraft/broker_probes", "kraft/controller_", "raft/batch", "raft/co", "raft/e", "raft/f",
+        "controller/", "kraft/broker_probes", "kraft/controller_", "metadata/cl",
+        "metadata/image_store", "raft/batch", "raft/co", "raft/e", "raft/f",
         "raft/k", "raft/l", "raft/o", "raft/q", "raft/raft_m", "raft/re", "raft/s", "raft/v",
     )
 )  # fmt: skip
@@ -167,6 +168,13 @@ class Life:
         lacks += [f"topic {name}" for name in self.created - image.topic_ids.keys()]
         lacks += [
             f"broker {number}" for number in BROKERS if number not in image.brokers or image.brokers[number].fenced
+        ]
+        known, topics = self.controller.node.metadata, image.topic_ids.keys() | {"gone"}
+        lacks += [f"news of {name}" for name in topics if (known.topic(name) is None) == (name in image.topic_ids)]
+        lacks += [
+            f"settings of {name}"
+            for name in image.topic_ids
+            if (told := known.topic(name)) and dict(told.configs) != dict(image.configs.get((2, name), {}))
         ]
         if self.last("create later") is None or self.last("create later").topics[0].error_code:
             lacks.append("the last topic")
