@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.log_opening import when_open
 from barnabas.broker.piecewise import Pieces, PiecewiseResponse
 from barnabas.broker.transactions.marker import Marker
 from barnabas.broker.transactions.partition_markers import PartitionMarkers
@@ -40,7 +41,12 @@ def handle(
 ) -> Message | PiecewiseResponse:
     """Each partition of a marker has its own result, once."""
     markers = PartitionMarkers(broker.replica_manager, lambda: broker.group_coordinator)
-    return broker.large_responses.answer(_append_all(markers, request, context.now_ms))
+    names = (
+        (topic.name, index) for asked in request.markers for topic in asked.topics for index in topic.partition_indexes
+    )
+    return when_open(
+        broker, names, lambda: broker.large_responses.answer(_append_all(markers, request, context.now_ms))
+    )
 
 
 def _append_all(markers: PartitionMarkers, request: WriteTxnMarkersRequest, now_ms: int) -> Pieces:

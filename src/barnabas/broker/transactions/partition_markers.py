@@ -32,6 +32,13 @@ class PartitionMarkers:
 
     def write(self, marker: Marker, at: Instant, answer: MarkerAnswer) -> None:
         """Write the marker; answers None when it is committed, or the error of `append`."""
+        if self._replica_manager.is_open(*marker.partition):
+            self._write(marker, at, answer)
+        else:
+            # After a start; what opening it asks of the disk is not for the loop to wait for.
+            self._replica_manager.prepare([marker.partition], lambda: self._write(marker, at, answer))
+
+    def _write(self, marker: Marker, at: Instant, answer: MarkerAnswer) -> None:
         name = TopicPartition(*marker.partition)
         try:
             log = self._replica_manager.partition(*name).log
