@@ -28,12 +28,13 @@ from barnabas.streams import (
     Topology,
 )
 from barnabas.streams.spark import local_checkpoint
+from tests.support.patience import PATIENCE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NewTopicName = Callable[[int], str]
-LONGEST = 240.0
+LONGEST = 1.5 * PATIENCE
 
 
 def send(servers: str, topic: str, *values: str) -> None:
@@ -118,6 +119,7 @@ def test_words_are_counted_once_each_across_a_restart(
             while len(records := committed(servers, target, 2)) < total and time.monotonic() < deadline:
                 assert streams.exception is None
                 time.sleep(0.5)
+            assert len(records) == total
             metrics.append(streams.metric_groups())
         found: dict[bytes, list[bytes]] = {}
         for record in records:

@@ -15,6 +15,7 @@ from barnabas import AdminClient, Producer
 from barnabas.spark.lag import LagListener, lags_of
 from barnabas.spark.offsets import to_json
 from barnabas.spark.watermarks import for_bounded_out_of_orderness
+from tests.support.patience import PATIENCE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -141,7 +142,7 @@ def test_lag_and_watermark_of_a_query_that_reads_a_bit_at_a_time(
     counts = for_bounded_out_of_orderness(10).apply(stream).groupBy("timestamp").count()
 
     query = write_available(counts, tmp_path / "rows", tmp_path / "checkpoint")
-    assert caught_up.wait(60)  # Spark tells its listeners later
+    assert caught_up.wait(PATIENCE)  # Spark tells its listeners later
     spark.streams.removeListener(listener)
 
     watermarks = [progress["eventTime"].get("watermark") for progress in query.recentProgress]
