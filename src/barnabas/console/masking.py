@@ -1,4 +1,4 @@
-"""Masking by rule: what of a topic's records the console does not show, whoever asks for it and in whichever form.
+"""Masking by rule: what of a topic's records the console does not show, by no way of asking and in no form.
 
 A rule is `TOPIC:PLACE`: the topic may end in `*`; the place is `key`, `value`, `header.NAME`, or a path in a document
 such as `value.card.number`, which leads through lists. It fails closed: where a key or value cannot be read as a
