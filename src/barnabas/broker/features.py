@@ -49,6 +49,18 @@ _GROUPS = {
 }
 
 
+#: Feature → (level that depends on something, on what, on which level of it).
+_DEPENDENCIES = {ELIGIBLE_LEADER_REPLICAS_VERSION: (1, METADATA_VERSION, 23)}
+
+
+def unmet_dependency(name: str, level: int, levels: Mapping[str, int]) -> str | None:
+    """Return why a feature cannot be at a level beside those of the others; None where it can."""
+    since, other, least = _DEPENDENCIES.get(name, (0, "", 0))
+    if other and level >= since and levels.get(other, 0) < least:
+        return f"{name} could not be set to {level} because it depends on {other} level {least}"
+    return None
+
+
 class FeatureUpdate(NamedTuple):
     """A level that a feature shall be finalized at, and in which direction (an `UpgradeType`)."""
 

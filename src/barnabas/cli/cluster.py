@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.cli import feature, log_dir
+from barnabas.cli import feature, format, log_dir
 from barnabas.cli.arguments import Subparsers, add_command, add_connection
 from barnabas.cli.connection import admin_client
 from barnabas.cli.output import note, print_json, print_rows, print_table, printable
@@ -47,6 +47,9 @@ def add_parser(subparsers: Subparsers) -> None:
     remove = add_command(parts, "remove-controller", "take the vote of a controller away (KIP-853)")
     _add_voter_options(remove)
     remove.set_defaults(action=_remove_controller)
+    formatting = add_command(parts, "format", "format the directories of a node, as `barnabas format`")
+    format.add_options(formatting)
+    formatting.set_defaults(action=format.run)
     log_dirs = add_command(parts, "log-dirs", "show the brokers' log directories, as `barnabas log-dir`")
     log_dir.add_options(log_dirs)
     log_dirs.set_defaults(action=log_dir.run)

@@ -34,6 +34,11 @@ def add_parser(subparsers: Subparsers) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    add_options(parser)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Describe the options, also of `barnabas cluster format`."""
     parser.add_argument("-c", "--config", metavar="FILE", help="the node's server.properties")
     parser.add_argument("-t", "--cluster-id", metavar="ID", help="the id of the cluster")
     parser.add_argument("--random-uuid", action="store_true", help="print a new id, for a cluster or a directory")
@@ -90,15 +95,12 @@ def _directories(config: BrokerConfig) -> list[str]:
 def _wanted(args: argparse.Namespace, config: BrokerConfig) -> Format:
     from barnabas.broker.controller.bootstrap_metadata import BootstrapMetadata
     from barnabas.broker.kraft import formatter
-    from barnabas.broker.metadata.metadata_version import KRAFT_VERSION
     from barnabas.broker.security.scram_arguments import parse_scram
     from barnabas.cli.broker_settings import check_cluster_id
 
     check_cluster_id("--cluster-id", args.cluster_id)
-    levels = formatter.with_features(formatter.default_levels(args.release_version), args.feature)
     directory_id, voters = _voters(args, config)
-    if voters is not None and not levels[KRAFT_VERSION]:
-        raise ConfigError("voters that may change need kraft.version=1, which there is since release 3.9")
+    levels = formatter.chosen_levels(args.release_version, args.feature, do_voters_change=_names_voters(args))
     bootstrap = BootstrapMetadata.of_levels(levels)
     users = formatter.scram_records(dict(map(parse_scram, args.add_scram)))
     if users and not bootstrap.metadata_version.is_scram_supported:
@@ -107,11 +109,16 @@ def _wanted(args: argparse.Namespace, config: BrokerConfig) -> Format:
     return formatter.Format(args.cluster_id, config.node_id, BootstrapMetadata(records), voters, directory_id)
 
 
+def _names_voters(args: argparse.Namespace) -> bool:
+    """Whether the options say who votes first, so that the voters may change."""
+    return bool(args.standalone or args.initial_controllers or args.no_initial_controllers)
+
+
 def _voters(args: argparse.Namespace, config: BrokerConfig) -> tuple[bytes | None, VoterSet | None]:
     """Return the id that the metadata directory gets, and who votes first, where the options say so."""
     from barnabas.broker.kraft import formatter
 
-    chosen = args.standalone or args.initial_controllers or args.no_initial_controllers
+    chosen = _names_voters(args)
     if config.voters and chosen:
         raise ConfigError(
             "the voters are static: --standalone, --initial-controllers and --no-initial-controllers go with "

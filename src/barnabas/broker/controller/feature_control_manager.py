@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas import errors
 from barnabas.broker.controller.controller_result import ControllerResult, Records
-from barnabas.broker.features import ELIGIBLE_LEADER_REPLICAS_VERSION, FEATURES, FeatureUpdate
+from barnabas.broker.features import ELIGIBLE_LEADER_REPLICAS_VERSION, FEATURES, FeatureUpdate, unmet_dependency
 from barnabas.broker.metadata.metadata_records import ApiMessageAndVersion
 from barnabas.broker.metadata.metadata_version import KRAFT_VERSION, METADATA_VERSION, NAMES, MetadataVersion
 from barnabas.protocol.kinds import UpgradeType
@@ -19,15 +19,11 @@ if TYPE_CHECKING:
     from barnabas.broker.controller.configuration_control_manager import ConfigurationControlManager
     from barnabas.broker.controller.controller_state import ControllerState
 
-#: What this controller can write down; share and streams groups are the brokers' business alone.
+#: What this controller can write down.
 CONTROLLER_FEATURES: dict[str, tuple[int, int]] = {
     **{name: (feature.lowest, feature.highest) for name, feature in FEATURES.items()},
     KRAFT_VERSION: (0, 1),
-    "share.version": (0, 1),
-    "streams.version": (0, 1),
 }
-#: Feature → (level that depends on something, on what, on which level of it).
-_DEPENDENCIES = {ELIGIBLE_LEADER_REPLICAS_VERSION: (1, METADATA_VERSION, 23)}
 
 
 class Quorum(NamedTuple):
@@ -75,7 +71,7 @@ class FeatureControlManager:
         records: Records = []
         for update in updates:
             current = kraft_version.level if update.name == KRAFT_VERSION else self.finalized.get(update.name, 0)
-            problem = self._problem(update, current) or _unmet_dependency(update, proposed)
+            problem = self._problem(update, current) or unmet_dependency(update.name, update.level, proposed)
             if problem is not None:
                 raise _refused(update, problem)
             if update.name == KRAFT_VERSION:
@@ -147,13 +143,6 @@ class FeatureControlManager:
             raise errors.InvalidUpdateVersionError(
                 f"Unsupported metadata.version downgrade from {old.level} to {new.level}. {reason}"
             )
-
-
-def _unmet_dependency(update: FeatureUpdate, proposed: Mapping[str, int]) -> str | None:
-    since, other, level = _DEPENDENCIES.get(update.name, (0, "", 0))
-    if other and update.level >= since and proposed.get(other, 0) < level:
-        return f"{update.name} could not be set to {update.level} because it depends on {other} level {level}"
-    return None
 
 
 def _refused(update: FeatureUpdate, problem: str) -> errors.InvalidUpdateVersionError:

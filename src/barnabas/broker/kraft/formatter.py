@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.controller.bootstrap_metadata import BootstrapMetadata
-from barnabas.broker.features import FEATURES
+from barnabas.broker.features import FEATURES, unmet_dependency
 from barnabas.broker.log.checkpoint_files import (
     META_PROPERTIES,
     MetaProperties,
@@ -33,7 +33,7 @@ from barnabas.errors import ConfigError, KafkaStorageError
 from barnabas.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.log.filesystem import FileSystem
@@ -48,11 +48,8 @@ _SINCE = {
     "group.version": (22, 1),
     "eligible.leader.replicas.version": (26, 1),
     "share.version": (28, 1),
-    "streams.version": (28, 1),
+    "streams.version": (29, 1),
 }
-#: From this level of metadata.version on a new quorum may have voters that change.
-_KRAFT_VERSION_SINCE = 21
-_HIGHEST = {"transaction.version": 2, "share.version": 2}
 
 
 class Format(NamedTuple):
@@ -67,35 +64,50 @@ class Format(NamedTuple):
 
 
 def default_levels(release: str | None = None) -> dict[str, int]:
-    """Return the levels of a new cluster, of a release by its name such as 4.1 or 4.1-IV1. Raises `ConfigError`.
-
-    Features that no broker of ours serves are left out; they can be asked for by name.
-    """
-    version = max(NAMES)
-    if release is not None:
-        fitting = [level for level, name in NAMES.items() if name == release or name.startswith(f"{release}-")]
-        if not fitting:
-            raise ConfigError(f"{release} is no release that is known: there are {', '.join(NAMES.values())}")
-        version = max(fitting)
-    levels = {name: level for name, (since, level) in _SINCE.items() if version >= since and name in FEATURES}
-    return {METADATA_VERSION: version, **levels, KRAFT_VERSION: int(version >= _KRAFT_VERSION_SINCE)}
+    """Return the levels of a new cluster, of a release by its name such as 4.1 or 4.1-IV1. Raises `ConfigError`."""
+    if release is None:
+        return _levels_of(max(NAMES))
+    fitting = [level for level, name in NAMES.items() if name == release or name.startswith(f"{release}-")]
+    if not fitting:
+        raise ConfigError(f"{release} is no release that is known: there are {', '.join(NAMES.values())}")
+    return _levels_of(max(fitting))
 
 
-def with_features(levels: Mapping[str, int], features: Iterable[str]) -> dict[str, int]:
-    """Return the levels with those of `name=level` in place of their own. Raises `ConfigError`."""
-    chosen = dict(levels)
-    for text in features:
-        name, equals, level = text.partition("=")
-        if name == METADATA_VERSION:
-            raise ConfigError("metadata.version is chosen by --release-version")
-        if name not in (*_SINCE, KRAFT_VERSION) or not equals or not level.isdecimal():
-            known = ", ".join((*_SINCE, KRAFT_VERSION))
-            raise ConfigError(f"--feature {text}: it must be NAME=LEVEL, with one of {known}")
-        highest = _HIGHEST.get(name, 1)
-        if int(level) > highest:
-            raise ConfigError(f"--feature {text}: the highest level of {name} is {highest}")
-        chosen[name] = int(level)
-    return chosen
+def _levels_of(version: int) -> dict[str, int]:
+    return {METADATA_VERSION: version} | {name: level for name, (since, level) in _SINCE.items() if version >= since}
+
+
+def chosen_levels(release: str | None, features: Iterable[str], *, do_voters_change: bool) -> dict[str, int]:
+    """Return the levels of a new cluster with those of `name=level` in place of their own. Raises `ConfigError`."""
+    given = dict(map(_named_level, features))
+    if METADATA_VERSION not in given:
+        levels = default_levels(release)
+    elif release is None:
+        levels = _levels_of(given[METADATA_VERSION])
+    else:
+        raise ConfigError("--release-version and --feature metadata.version say the same: give one of them")
+    levels |= {KRAFT_VERSION: int(do_voters_change)} | given
+    if levels[KRAFT_VERSION] != do_voters_change:
+        raise ConfigError(
+            f"--feature kraft.version={levels[KRAFT_VERSION]}: it is 1 with --standalone, --initial-controllers and "
+            "--no-initial-controllers, whose voters may change, and else 0"
+        )
+    for name, level in levels.items():
+        if problem := unmet_dependency(name, level, levels):
+            raise ConfigError(f"--feature {name}={level}: {problem}")
+    return levels
+
+
+def _named_level(text: str) -> tuple[str, int]:
+    name, equals, level = text.partition("=")
+    bounds = {found: (feature.lowest, feature.highest) for found, feature in FEATURES.items()}
+    bounds[KRAFT_VERSION] = MIN_KRAFT_VERSION, MAX_KRAFT_VERSION
+    if name not in bounds or not equals or not level.isdecimal():
+        raise ConfigError(f"--feature {text}: it must be NAME=LEVEL, with one of {', '.join(bounds)}")
+    low, high = bounds[name]
+    if not low <= int(level) <= high:
+        raise ConfigError(f"--feature {text}: the levels of {name} are {low} to {high}")
+    return name, int(level)
 
 
 def scram_records(users: Alterations) -> list[ApiMessageAndVersion]:

@@ -11,12 +11,12 @@ from barnabas.broker.config import BrokerConfig
 from barnabas.broker.controller.bootstrap_metadata import BootstrapMetadata
 from barnabas.broker.kraft.formatter import (
     Format,
+    chosen_levels,
     default_levels,
     format_directories,
     initial_voters,
     is_formatted,
     standalone_voters,
-    with_features,
 )
 from barnabas.broker.kraft.quorum_storage import QuorumStorage, is_alone
 from barnabas.broker.log.checkpoint_files import encode_uuid
@@ -41,18 +41,33 @@ def _wanted(levels: dict[str, int], **given: object) -> Format:
 
 
 def test_a_new_cluster_is_at_the_levels_of_its_release() -> None:
-    assert default_levels("3.8") == {"metadata.version": 20, "kraft.version": 0}
-    assert default_levels("4.0") == {
-        "metadata.version": 25, "group.version": 1, "transaction.version": 2, "kraft.version": 1,
-    }  # fmt: skip
+    assert default_levels("3.8") == {"metadata.version": 20}
+    assert default_levels("4.0") == {"metadata.version": 25, "group.version": 1, "transaction.version": 2}
     assert default_levels("4.1-IV1")["eligible.leader.replicas.version"] == 1
+    assert default_levels("4.2-IV0").keys() ^ default_levels("4.2").keys() == {"streams.version"}
     assert default_levels()["metadata.version"] == 30
     with pytest.raises(ConfigError, match=r"4\.3-IV0"):
         default_levels("5")
-    assert with_features(default_levels("4.0"), ["group.version=0"])["group.version"] == 0
-    for wrong in ("group.version=7", "group.version", "metadata.version=30", "unheard.of=1"):
-        with pytest.raises(ConfigError):
-            with_features(default_levels(), [wrong])
+
+
+def test_other_levels_are_chosen_by_name_where_they_go_together() -> None:
+    def chosen(*features: str, release: str | None = None) -> dict[str, int]:
+        return chosen_levels(release, features, do_voters_change=True)
+
+    assert chosen("group.version=0", release="4.0")["group.version"] == 0
+    assert chosen("metadata.version=24") == {**default_levels("4.0-IV2"), "kraft.version": 1}
+    for wrong in (
+        *("group.version=7", "group.version", "unheard.of=1", "share.version=2", "metadata.version=31"),
+        *("metadata.version=2", "kraft.version=0", "kraft.version=2"),
+    ):
+        with pytest.raises(ConfigError, match="--feature"):
+            chosen(wrong)
+    with pytest.raises(ConfigError, match="give one of them"):
+        chosen("metadata.version=24", release="4.0")
+    with pytest.raises(ConfigError, match=r"depends on metadata\.version level 23"):
+        chosen("eligible.leader.replicas.version=1", release="3.9")
+    with pytest.raises(ConfigError, match="it is 1 with --standalone"):
+        chosen_levels(None, ["kraft.version=1"], do_voters_change=False)
 
 
 def test_what_was_formatted_outlives_a_loss_of_power() -> None:
@@ -71,7 +86,7 @@ def test_a_start_goes_by_what_was_formatted() -> None:
     controller = CoreController(filesystem=filesystem)
     assert controller.node.cluster_id == "cluster"
     image = controller.node.controller.committed_image
-    assert dict(image.features) == {name: level for name, level in levels.items() if name != "kraft.version"}
+    assert dict(image.features) == levels
 
 
 def test_initial_voters_are_in_the_first_snapshot_and_lead() -> None:
