@@ -34,6 +34,32 @@ log.retention.hours=168
 log.segment.bytes=1073741824
 log.retention.check.interval.ms=300000
 """
+# What is not a comment in config/controller.properties and config/broker.properties of 4.3: a cluster of two nodes.
+_EVERYWHERE = STOCK_SERVER_PROPERTIES[STOCK_SERVER_PROPERTIES.index("num.network.threads") :]
+STOCK_CONTROLLER_PROPERTIES = (
+    """\
+process.roles=controller
+node.id=1
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=CONTROLLER://:9093
+advertised.listeners=CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+"""
+    + _EVERYWHERE
+)
+STOCK_BROKER_PROPERTIES = (
+    """\
+process.roles=broker
+node.id=2
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://localhost:9092
+inter.broker.listener.name=PLAINTEXT
+advertised.listeners=PLAINTEXT://localhost:9092
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
+"""
+    + _EVERYWHERE
+)
 
 # Of 3.9: config/server.properties (with ZooKeeper), then server.properties and reconfig-server.properties in
 # config/kraft.

@@ -97,6 +97,27 @@ def test_a_stock_file_starts_a_broker_on_the_loopback(tmp_path: Path, kafka: str
     assert ("zookeeper.connect" in errors) == ("ZooKeeper" in kafka)
 
 
+def test_the_stock_files_of_a_controller_and_of_a_broker_make_a_cluster(tmp_path: Path) -> None:
+    ports = OtherPorts()
+    texts = {"controller": stock.STOCK_CONTROLLER_PROPERTIES, "broker": stock.STOCK_BROKER_PROPERTIES}
+    for role, text in texts.items():
+        logs = f"log.dirs={tmp_path / role}"
+        (tmp_path / f"{role}.properties").write_text(re.sub(r"log\.dirs=.*", logs, ports(text)))
+
+    controller = Started(tmp_path, "--config", "controller.properties")
+    try:
+        assert controller.addresses == [f"127.0.0.1:{ports.of('9093')}"], controller.end()
+        broker = Started(tmp_path, "--config", "broker.properties")
+        assert broker.addresses == [f"localhost:{ports.of('9092')}"], broker.end()
+        assert round_trip(broker.addresses[0]) == [b"v"]
+        with AdminClient(bootstrap_servers=broker.addresses[0]) as admin:
+            assert [voter.replica_id for voter in admin.describe_metadata_quorum().voters] == [1]
+        broker.end()
+    finally:
+        errors = controller.end()
+    assert "without authentication" in errors
+
+
 def test_the_containers_environment_starts_a_broker_on_the_loopback(tmp_path: Path) -> None:
     ports = OtherPorts()
     environment = {name: ports(value) for name, value in stock.CONTAINER_ENVIRONMENT.items()}
