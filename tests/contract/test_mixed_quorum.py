@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from barnabas.broker.raft.kafka_raft_client import KafkaRaftClient
-from tests.peers import apache_kafka, foreign_programs
+from tests.peers import apache_kafka
 from tests.peers.apache_kafka import ApacheKafka, free_port, run_tool
 from tests.support.raft_voter import RaftVoter
 
@@ -94,8 +93,7 @@ def test_their_tool_reads_our_log(quorum: _Quorum) -> None:
     ours.stop()
     files = quorum.folder / "__cluster_metadata-0" / "00000000000000000000.log"
     options = ["--cluster-metadata-decoder", "--files", str(files)]
-    command = ["java", "-cp", foreign_programs.java_class_path(), "org.apache.kafka.tools.DumpLogSegments", *options]
-    dumped = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    dumped = run_tool("org.apache.kafka.tools.DumpLogSegments", *options, timeout=100)
     assert dumped.returncode == 0, dumped.stderr
     assert '"name":"seen-by-all"' in dumped.stdout
     assert "LeaderChange" in dumped.stdout

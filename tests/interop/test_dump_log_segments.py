@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import time
 from pathlib import Path
 
@@ -22,25 +21,25 @@ from barnabas.protocol.messages.create_topics_request import CreatableTopic, Cre
 from barnabas.protocol.messages.partition_record import PartitionRecord
 from barnabas.records import RecordBatchBuilder, read_batches
 from barnabas.records.control_record import EndTxnMarker, build_end_txn_marker
-from tests.peers import apache_kafka, foreign_programs
+from tests.peers import apache_kafka
 from tests.support.controllers import registration
 from tests.support.core_controller import DATA, CoreController, ask
 from tests.support.sole_replica import append
+
+# The first test of a fresh machine fetches Apache Kafka.
+pytestmark = [
+    pytest.mark.skipif(apache_kafka.why_not() is not None, reason=str(apache_kafka.why_not())),
+    pytest.mark.timeout(300),
+]
 
 ABORT, COMMIT = ControlRecordType
 
 NOW = 1_700_000_000_000
 
 
-@pytest.fixture(scope="module")
-def dump_class_path() -> str:
-    return foreign_programs.java_class_path()
-
-
-def dump(class_path: str, files: list[Path], *options: str) -> str:
+def dump(files: list[Path], *options: str) -> str:
     names = ",".join(str(file) for file in files)
-    command = ["java", "-cp", class_path, "org.apache.kafka.tools.DumpLogSegments", *options, "--files", names]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = apache_kafka.run_tool("org.apache.kafka.tools.DumpLogSegments", *options, "--files", names, timeout=100)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -54,7 +53,7 @@ def send(log: UnifiedLog, sequence: int, count: int, codec: str = "none", *, tra
     append(log, builder.close(), now_ms=NOW)
 
 
-def test_apache_kafka_reads_our_files_without_complaint(tmp_path: Path, dump_class_path: str) -> None:
+def test_apache_kafka_reads_our_files_without_complaint(tmp_path: Path) -> None:
     manager = LogManager(str(tmp_path), config={"segment.bytes": 20_000, "index.interval.bytes": 500})
     manager.start()
     log = manager.create_log(TopicPartition("t", 0), bytes(range(16)))
@@ -71,7 +70,7 @@ def test_apache_kafka_reads_our_files_without_complaint(tmp_path: Path, dump_cla
     files = sorted(path for path in (tmp_path / "t-0").iterdir() if path.name[0] == "0" and path.suffix != ".partition")
     assert {path.suffix for path in files} == {".log", ".index", ".timeindex", ".txnindex", ".snapshot"}
     assert len([path for path in files if path.suffix == ".log"]) > 1
-    printed = dump(dump_class_path, files, "--deep-iteration", "--print-data-log")
+    printed = dump(files, "--deep-iteration", "--print-data-log")
 
     for complaint in (
         "mismatch",
@@ -91,7 +90,7 @@ def test_apache_kafka_reads_our_files_without_complaint(tmp_path: Path, dump_cla
     aborted = re.findall(r"producerId: 6 firstOffset: (\d+) lastOffset: (\d+) lastStableOffset: (\d+)", printed)
     assert [tuple(map(int, found)) for found in aborted] == [(1000, 1003, 1004), (1008, 1011, 1012)]
     assert "producerId: 5 producerEpoch: 0" in printed
-    sane = dump(dump_class_path, [path for path in files if path.suffix == ".index"], "--index-sanity-check")
+    sane = dump([path for path in files if path.suffix == ".index"], "--index-sanity-check")
     assert sane.count("passed sanity check") == len([path for path in files if path.suffix == ".index"])
 
 
@@ -117,12 +116,12 @@ def _written_by_a_controller(folder: Path) -> list[bytes]:
     return [bytes(record.value or b"") for batch in batches if not batch.is_control for record in batch]
 
 
-def test_apache_kafka_decodes_every_record_of_our_metadata_log(tmp_path: Path, dump_class_path: str) -> None:
+def test_apache_kafka_decodes_every_record_of_our_metadata_log(tmp_path: Path) -> None:
     """As `kafka-dump-log --cluster-metadata-decoder` does, with Kafka's MetadataRecordSerde."""
     written = [decode_record(value) for value in _written_by_a_controller(tmp_path)]
 
     (log,) = tmp_path.glob("*.log")
-    printed = dump(dump_class_path, [log], "--cluster-metadata-decoder")
+    printed = dump([log], "--cluster-metadata-decoder")
 
     found = [json.loads(line) for line in re.findall(r"payload: (\{.*\})", printed)]
     kinds = [re.sub("(?<=[a-z])(?=[A-Z])", "_", type(record).NAME).upper() for record in written]
@@ -138,11 +137,11 @@ def test_apache_kafka_decodes_every_record_of_our_metadata_log(tmp_path: Path, d
         assert complaint not in printed
 
 
-def test_apache_kafka_decodes_our_snapshots(tmp_path: Path, dump_class_path: str) -> None:
+def test_apache_kafka_decodes_our_snapshots(tmp_path: Path) -> None:
     _written_by_a_controller(tmp_path)
     snapshots = [path for path in sorted(tmp_path.glob("*.checkpoint")) if not path.name.startswith("0" * 20)]
     assert snapshots
-    printed = dump(dump_class_path, snapshots[-1:], "--cluster-metadata-decoder")
+    printed = dump(snapshots[-1:], "--cluster-metadata-decoder")
     assert "SnapshotHeader" in printed
     assert "SnapshotFooter" in printed
     kinds = re.findall(r'"type":"(\w+)"', printed)
@@ -159,7 +158,7 @@ DECODERS = {
 }
 
 
-def test_apache_kafka_decodes_what_our_coordinators_have_written(tmp_path: Path, dump_class_path: str) -> None:
+def test_apache_kafka_decodes_what_our_coordinators_have_written(tmp_path: Path) -> None:
     with Broker(data_dir=str(tmp_path), in_process=True) as broker:
         _use_every_coordinator(broker.bootstrap_servers)
 
@@ -167,7 +166,7 @@ def test_apache_kafka_decodes_what_our_coordinators_have_written(tmp_path: Path,
     for topic, option in DECODERS.items():
         logs = [log for log in sorted(tmp_path.glob(f"{topic}-*/*.log")) if log.stat().st_size]
         assert logs, topic
-        printed[topic] = dump(dump_class_path, logs, option)
+        printed[topic] = dump(logs, option)
         for complaint in ("Failed to decode", "Could not decode", "corrupt", "isvalid: false", "Exception"):
             assert complaint not in printed[topic], topic
 
@@ -202,7 +201,7 @@ def _use_every_coordinator(servers: str) -> None:
         queue.commit_sync()
 
 
-def test_apache_kafka_reads_what_we_have_compacted(tmp_path: Path, dump_class_path: str) -> None:
+def test_apache_kafka_reads_what_we_have_compacted(tmp_path: Path) -> None:
     settings = {
         "cleanup.policy": "compact",
         "segment.bytes": 20_000,
@@ -237,7 +236,7 @@ def test_apache_kafka_reads_what_we_have_compacted(tmp_path: Path, dump_class_pa
 
     files = sorted(path for path in (tmp_path / "t-0").iterdir() if path.name[0] == "0" and path.suffix != ".partition")
     files = [path for path in files if path.suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot")]
-    printed = dump(dump_class_path, files, "--deep-iteration", "--print-data-log")
+    printed = dump(files, "--deep-iteration", "--print-data-log")
     for complaint in ("mismatch", "Mismatch", "not found", "corrupt", "out of order", "is invalid", "Exception"):
         assert complaint not in printed
     assert "isvalid: false" not in printed
@@ -248,9 +247,6 @@ def test_apache_kafka_reads_what_we_have_compacted(tmp_path: Path, dump_class_pa
 
 @pytest.mark.slow
 def test_a_directory_of_apache_kafka_is_opened(tmp_path: Path) -> None:
-    missing = apache_kafka.why_not()
-    if missing:
-        pytest.skip(missing)
     with apache_kafka.ApacheKafka({"log.index.interval.bytes": "100"}) as kafka:
         from confluent_kafka import Producer
 

@@ -18,8 +18,6 @@ from typing import Self
 from tests.peers.maven import Jars
 
 VERSION = "4.3.1"
-#: kafka-tools-api is left out everywhere: Maven Central does not have it.
-_WITHOUT = ("org.apache.kafka", "kafka-tools-api")
 JARS = Jars(
     f"apache-kafka-{VERSION}",
     (
@@ -27,14 +25,13 @@ JARS = Jars(
         ("org.apache.kafka", "kafka-tools", VERSION),
         ("org.slf4j", "slf4j-simple", "1.7.36"),
     ),
-    _WITHOUT,
 )
-STREAMS_JARS = Jars(f"kafka-streams-{VERSION}", (("org.apache.kafka", "kafka-streams", VERSION),), _WITHOUT)
+STREAMS_JARS = Jars(f"kafka-streams-{VERSION}", (("org.apache.kafka", "kafka-streams", VERSION),))
 #: `kafka-metadata-shell`, and all that it needs.
-SHELL_JARS = Jars(f"kafka-shell-{VERSION}", (("org.apache.kafka", "kafka-shell", VERSION),), _WITHOUT)
+SHELL_JARS = Jars(f"kafka-shell-{VERSION}", (("org.apache.kafka", "kafka-shell", VERSION),))
 #: TopologyTestDriver, and all that it needs.
 TEST_DRIVER_JARS = Jars(
-    f"kafka-streams-test-utils-{VERSION}", (("org.apache.kafka", "kafka-streams-test-utils", VERSION),), _WITHOUT
+    f"kafka-streams-test-utils-{VERSION}", (("org.apache.kafka", "kafka-streams-test-utils", VERSION),)
 )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,23 +14,22 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0
 <groupId>peer</groupId><artifactId>peer</artifactId><version>1</version><dependencies>{dependencies}</dependencies>
 </project>"""
 _DEPENDENCY = """<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>
-<exclusions><exclusion><groupId>{without[0]}</groupId><artifactId>{without[1]}</artifactId></exclusion></exclusions>
-</dependency>"""
+{exclusions}</dependency>"""
+_ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 _COMPLETE = "complete"
 
 
 class Jars(NamedTuple):
-    """What one folder of the cache has: artifacts, and with them what they need."""
+    """What one folder of the cache has: artifacts, and with them what they need unless they come `alone`."""
 
     folder: str
     artifacts: tuple[tuple[str, str, str], ...]
-    #: Group and artifact, or stars for all, that nothing here draws in.
-    without: tuple[str, str]
+    alone: bool = False
 
     @property
     def cache(self) -> Path:
-        """Where the jars are, or will be."""
-        return CACHES / self.folder
+        """Where the jars are, or will be: elsewhere as soon as others are wanted."""
+        return CACHES / f"{self.folder}-{hashlib.sha256(self._pom().encode()).hexdigest()[:8]}"
 
     def why_not(self) -> str | None:
         """Why the jars cannot be had here; None when they can."""
@@ -53,12 +52,16 @@ class Jars(NamedTuple):
         return self.cache / "jars"
 
     def _copy_dependencies(self) -> None:
-        (self.cache / "pom.xml").write_text(_POM.format(dependencies="".join(self._dependencies())), encoding="utf-8")
+        (self.cache / "pom.xml").write_text(self._pom(), encoding="utf-8")
         command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={self.cache}/jars"]
         done = subprocess.run(command, cwd=self.cache, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"Maven could not fetch {self.artifacts[0][1]}: {done.stdout[-2000:]}")
 
-    def _dependencies(self) -> Iterable[str]:
-        for group, artifact, version in self.artifacts:
-            yield _DEPENDENCY.format(group=group, artifact=artifact, version=version, without=self.without)
+    def _pom(self) -> str:
+        exclusions = _ALONE if self.alone else ""
+        found = (
+            _DEPENDENCY.format(group=group, artifact=artifact, version=version, exclusions=exclusions)
+            for group, artifact, version in self.artifacts
+        )
+        return _POM.format(dependencies="".join(found))

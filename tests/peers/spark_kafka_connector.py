@@ -16,7 +16,7 @@ JARS = Jars(
         ("org.apache.commons", "commons-pool2", "2.12.1"),
         ("org.apache.kafka", "kafka-clients", "3.9.1"),
     ),
-    without=("*", "*"),  # Spark has the rest
+    alone=True,  # Spark has the rest
 )
 
 

@@ -22,7 +22,7 @@ from tests.peers.mixed_cluster import BarnabasBroker
 from tests.peers.secure_kafka import Certificates
 
 VERSION = "3.9.1"
-#: ZooKeeper 3.8 comes along. kafka-tools-api is left out: Maven Central does not have it.
+#: ZooKeeper 3.8 comes along.
 JARS = Jars(
     f"apache-kafka-{VERSION}",
     (
@@ -30,7 +30,6 @@ JARS = Jars(
         ("org.apache.kafka", "kafka-tools", VERSION),
         ("org.slf4j", "slf4j-simple", "1.7.36"),
     ),
-    ("org.apache.kafka", "kafka-tools-api"),
 )
 #: Three copies of everything, one may be missing; a dead broker is given up after 3 s, not 18.
 _SETTINGS = {
