@@ -12,7 +12,7 @@ import pytest
 from barnabas import AdminClient, NewTopic, Producer
 from barnabas.broker.node_process import NodeProcess
 from barnabas.cli.main import main
-from tests.contract.waiting import eventually
+from tests.contract.waiting import create_once, eventually
 from tests.peers.apache_kafka import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -84,7 +84,7 @@ def test_a_node_with_the_active_controller_dies_and_comes_back(nodes: _Nodes) ->
             producer.send("news", f"before {round_}".encode()).result(30)
             leader = admin.describe_metadata_quorum().leader_id
             nodes.running.pop(leader).kill()
-            admin.create_topics([NewTopic(f"topic-{round_}", 1, 2)], timeout=30)
+            create_once(admin, f"topic-{round_}", 1, 2, 30)
             producer.send("news", f"while it is away {round_}".encode()).result(60)
             nodes.start(leader)
             eventually(lambda: _in_sync(admin) == {1, 2, 3}, 60)

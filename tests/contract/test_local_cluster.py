@@ -20,7 +20,7 @@ from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer, TopicPar
 from barnabas.admin import ConfigResource
 from barnabas.cli.main import main
 from barnabas.errors import ConfigError, IllegalStateError, UnknownTopicOrPartitionError
-from tests.contract.waiting import eventually
+from tests.contract.waiting import create_once, eventually
 from tests.peers.apache_kafka import free_port
 
 _SOON = {"reconnect.backoff.max.ms": 200, "retry.backoff.max.ms": 200}
@@ -220,7 +220,7 @@ def test_another_of_three_controllers_leads_when_the_active_one_is_killed() -> N
                 waiting = [producer.send("news", value) for value in sent[-100:]]
                 broker.kill(leader)
                 # Another is elected within controller.quorum.fetch.timeout.ms and an election.
-                admin.create_topics([NewTopic(f"topic-{number}", 1, 3)], timeout=15)
+                create_once(admin, f"topic-{number}", 1, 3, 15)
                 for future in waiting:
                     future.result(60)
                 broker.start(leader)

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from barnabas import AdminClient, NewTopic
+from barnabas import AdminClient
 from barnabas.client.admin.cluster import FeatureUpdate
 from barnabas.errors import InvalidUpdateVersionError
 from barnabas.protocol.kinds import UpgradeType
 from barnabas.records import read_batches
-from tests.contract.waiting import eventually
+from tests.contract.waiting import create_once, eventually
 from tests.peers import apache_kafka
 from tests.peers.apache_kafka import ApacheKafka, run_tool
 from tests.peers.mixed_cluster import CLUSTER_ID, BarnabasBroker, MixedCluster
@@ -59,7 +59,7 @@ def test_the_quorum_goes_on_whoever_led_it_and_dies(theirs: int, ours: int) -> N
             node: Any = cluster.controllers[admin.describe_metadata_quorum().leader_id]
             assert isinstance(node, kind)
             node.stop(kill=True)
-            admin.create_topics([NewTopic(f"topic-{number}", 2, 2)], timeout=60)
+            create_once(admin, f"topic-{number}", 2, 2)
             topics.append(f"topic-{number}")
             node.start()
             eventually(lambda: caught_up(admin, voters), 120)
@@ -81,7 +81,7 @@ def test_kraft_version_1_whoever_leads_and_the_voters_change_from_then_on(theirs
         directories = {one.replica_id: one.replica_directory_id for one in admin.describe_metadata_quorum().voters}
         assert set(directories) == voters
         assert len(set(directories.values())) == len(voters), "every voter has told its own directory"
-        admin.create_topics([NewTopic("after", 2, 2)], timeout=60)
+        create_once(admin, "after", 2, 2)
         for node in cluster.controllers.values():
             node.stop(kill=True)
             node.start()
@@ -89,7 +89,7 @@ def test_kraft_version_1_whoever_leads_and_the_voters_change_from_then_on(theirs
         gone = min(voters - {admin.describe_metadata_quorum().leader_id})
         admin.remove_raft_voter(gone, directories[gone])
         eventually(lambda: {one.replica_id for one in admin.describe_metadata_quorum().voters} == voters - {gone}, 60)
-        admin.create_topics([NewTopic("with-two", 2, 2)], timeout=60)
+        create_once(admin, "with-two", 2, 2)
         for node in cluster.controllers.values():
             node.stop(kill=True)
         logs_agree(cluster)
@@ -105,7 +105,7 @@ def _have_lead(cluster: MixedCluster, admin: AdminClient, wanted: type) -> None:
         behind = [other for other in nodes.values() if not isinstance(other, wanted)]
         for other in behind:
             _signal(other, signal.SIGSTOP)
-        admin.create_topics([NewTopic(f"only-two-have-this-{wanted.__name__}-{number}", 1, 2)], timeout=60)
+        create_once(admin, f"only-two-have-this-{wanted.__name__}-{number}", 1, 2)
         node.stop(kill=True)
         for other in behind:
             _signal(other, signal.SIGCONT)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from barnabas import AdminClient, NewTopic
+from barnabas import AdminClient
 from tests.contract.test_mixed_secure_cluster import settings_of
 from tests.contract.test_quorum_of_both import caught_up, logs_agree
-from tests.contract.waiting import eventually
+from tests.contract.waiting import create_once, eventually
 from tests.peers import apache_kafka
 from tests.peers.apache_kafka import ApacheKafka
 from tests.peers.mixed_cluster import BarnabasBroker, MixedCluster
@@ -63,7 +63,7 @@ def test_a_secured_quorum_goes_on_when_its_leaders_die(
             node: Any = cluster.controllers[admin.describe_metadata_quorum().leader_id]
             led_by.add(type(node))
             node.stop(kill=True)
-            admin.create_topics([NewTopic(f"topic-{number}", 2, 1)], timeout=60)
+            create_once(admin, f"topic-{number}", 2, 1)
             node.start()
             eventually(lambda: caught_up(admin, voters), 60)
         assert led_by <= {ApacheKafka, BarnabasBroker}
@@ -91,7 +91,7 @@ def test_a_controller_that_cannot_log_in_takes_no_part_and_says_why(certificates
         wrong = right.replace('password="s3"', 'password="wrong"')
         _with(node, {"listener.name.controller.plain.sasl.jaas.config": wrong})
         eventually(lambda: "uthentication" in node.log, 60)
-        admin.create_topics([NewTopic("without-it", 2, 1)], timeout=60)
+        create_once(admin, "without-it", 2, 1)
         quorum = admin.describe_metadata_quorum()
         (lacking,) = [one for one in quorum.voters if one.replica_id == number]
         assert lacking.log_end_offset < quorum.high_watermark
@@ -109,7 +109,7 @@ def test_a_controller_whose_certificate_is_not_trusted_takes_no_part(certificate
         assert isinstance(node, BarnabasBroker)
         _with(node, {"ssl.keystore.location": str(certificates.stranger)})
         eventually(lambda: "certificate" in node.log.lower() or "tls" in node.log.lower(), 60)
-        admin.create_topics([NewTopic("without-it", 2, 1)], timeout=60)
+        create_once(admin, "without-it", 2, 1)
         quorum = admin.describe_metadata_quorum()
         (lacking,) = [one for one in quorum.voters if one.replica_id == number]
         assert lacking.log_end_offset < quorum.high_watermark

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from barnabas import AdminClient, NewTopic
+from barnabas.errors import TopicExistsError
 from tests.support.patience import PATIENCE
 
 
@@ -15,6 +17,12 @@ def eventually(check: Callable[[], object], timeout: float = PATIENCE) -> None:
     while not check():
         assert time.monotonic() < deadline, "this never became true"
         time.sleep(0.05)
+
+
+def create_once(admin: AdminClient, name: str, partitions: int, replicas: int, timeout: float = 60) -> None:
+    """Create a topic while controllers die: the one that was asked first may have made it, and its answer was lost."""
+    with suppress(TopicExistsError):
+        admin.create_topics([NewTopic(name, partitions, replicas)], timeout=timeout)
 
 
 def create_topic(bootstrap_servers: str, name: str, partitions: int, **configs: str) -> str:
