@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from barnabas.broker.node_process import NodeProcess
 from barnabas.cli.main import main
 from tests.contract.waiting import eventually
-from tests.peers.apache_kafka import free_port
+from tests.peers import apache_kafka
+from tests.peers.apache_kafka import free_port, run_tool
 
 _CLUSTER_ID = "YmFybmFiYXMtcGVlci0wMQ"
 
@@ -50,7 +52,31 @@ class _Controller:
         return next(line.partition("=")[2] for line in lines if line.startswith("directory.id="))
 
 
-def test_a_controller_joins_votes_leads_and_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def _ours(action: str, servers: str, node: _Controller) -> int:
+    endpoint = ["--endpoint", f"CONTROLLER://127.0.0.1:{node.port}"] if action == "add-controller" else []
+    of_node = ["--id", str(node.id), "--directory-id", node.directory_id]
+    return main(["cluster", action, *of_node, *endpoint, "-X", f"bootstrap.controllers={servers}"])
+
+
+def _kafkas(action: str, servers: str, node: _Controller) -> int:
+    """It reads who joins, and where that listens, from the file and the directory of the node."""
+    tool = ("org.apache.kafka.tools.MetadataQuorumCommand", "--bootstrap-controller", servers)
+    if action == "add-controller":
+        return run_tool(*tool, "--command-config", str(node.file), action).returncode
+    of_node = ("--controller-id", str(node.id), "--controller-directory-id", node.directory_id)
+    return run_tool(*tool, action, *of_node).returncode
+
+
+_NEEDS_JAVA = (
+    pytest.mark.slow,
+    pytest.mark.skipif(apache_kafka.why_not() is not None, reason=str(apache_kafka.why_not())),
+)
+
+
+@pytest.mark.parametrize("tool", [_ours, pytest.param(_kafkas, marks=_NEEDS_JAVA)])
+def test_a_controller_joins_votes_leads_and_leaves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], tool: Callable[[str, str, _Controller], int]
+) -> None:
     ports = [free_port(), free_port()]
     servers = ",".join(f"127.0.0.1:{port}" for port in ports)
     first, second = (_Controller(tmp_path, 100 + number, port, servers) for number, port in enumerate(ports))
@@ -72,17 +98,14 @@ def test_a_controller_joins_votes_leads_and_leaves(tmp_path: Path, capsys: pytes
         eventually(lambda: quorum() == {"leader": [100]})
         processes.append(second.start())
         eventually(lambda: quorum() == {"leader": [100], "observer": [101]})
-        of_second = ["--id", "101", "--directory-id", second.directory_id]
-        endpoint = ["--endpoint", f"CONTROLLER://127.0.0.1:{second.port}"]
-        assert main(["cluster", "add-controller", *of_second, *endpoint, *where]) == 0
+        assert tool("add-controller", servers, second) == 0
         assert quorum() == {"leader": [100], "voter": [101]}
         # The one that led is taken out, and leads no more.
-        of_first = ["--id", "100", "--directory-id", first.directory_id]
-        assert main(["cluster", "remove-controller", *of_first, *where]) == 0
+        assert tool("remove-controller", servers, first) == 0
         eventually(lambda: quorum().get("leader") == [101], 30)
         processes.pop(0).stop()
         assert quorum()["leader"] == [101]
-        assert main(["cluster", "remove-controller", *of_first, *where]) == 1
+        assert tool("remove-controller", servers, first) == 1
     finally:
         for process in processes:
             process.kill()
