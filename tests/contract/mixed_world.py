@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +18,15 @@ from barnabas.protocol.kinds import ConfigResourceType, ElectionType
 from barnabas.records import read_batches
 from tests.contract.traffic import TOPIC, Traffic
 from tests.contract.waiting import eventually
-from tests.peers.mixed_cluster import MixedCluster
+from tests.peers.apache_kafka import ApacheKafka
+from tests.peers.mixed_cluster import BarnabasBroker, MixedCluster
 from tests.peers.zookeeper import ZooKeeperCluster
 
 OURS = 3
 SOON = {"reconnect.backoff.max.ms": 500, "retry.backoff.max.ms": 500}
 AnyCluster = MixedCluster | ZooKeeperCluster
+AnyNode = ApacheKafka | BarnabasBroker
+_LONGER_THAN_A_SESSION = 5.0
 
 
 class World:
@@ -41,9 +47,13 @@ class World:
         try:
             self.admin.create_topics([NewTopic(topic, replica_assignments=assignments)])
         except TopicExistsError as error:
-            if "marked for deletion" not in str(error):  # under ZooKeeper, until all its replicas are gone
+            if "marked for deletion" in str(error):  # under ZooKeeper, until all its replicas are gone
+                return False
+            # Who was asked first may have made it, and its answer was lost with the controller.
+            found = {part.partition: [node.id for node in part.replicas] for part in self.partitions(topic)}
+            if found and found != assignments:
                 raise
-            return False
+            return bool(found)
         return True
 
     def partitions(self, topic: str) -> list[Any]:
@@ -207,6 +217,50 @@ def brokers_of_both_kinds_die_in_turn(world: World) -> None:
             eventually(lambda: world.is_whole(TOPIC), 90)
         traffic.wait_until_read(traffic.sent, 60)
     world.prefer(TOPIC)
+    world.check_replicas_are_equal(TOPIC)
+
+
+def _killed(node: AnyNode) -> Callable[[], object]:
+    node.stop(kill=True)
+    return node.start
+
+
+def _stopped(node: AnyNode) -> Callable[[], object]:
+    node.stop()
+    return node.start
+
+
+def _paused(node: AnyNode) -> Callable[[], object]:
+    os.kill(node.pid, signal.SIGSTOP)
+    return partial(os.kill, node.pid, signal.SIGCONT)
+
+
+def controllers_fail_in_turn(world: World) -> None:
+    """The active controller is killed, stopped and paused for longer than a session lasts; records go on meanwhile.
+
+    Where another one follows it, topics are made and a broker dies before it is back.
+    """
+    cluster = world.cluster
+    assert isinstance(cluster, MixedCluster)
+    world.create(TOPIC, {n: [(n + k) % 3 + 1 for k in range(3)] for n in range(6)})
+    with Traffic(world.settings, **{"group.id": "controllers"}) as traffic:
+        for turn, fail in enumerate((_killed, _stopped, _paused)):
+            bring_back = fail(cluster.controllers[world.admin.describe_metadata_quorum().leader_id])
+            began = time.monotonic()
+            traffic.wait_until_read(traffic.sent + 50, 60)
+            if len(cluster.controllers) > 1:
+                name = world.create(f"without-{fail.__name__}", {0: [2, 3], 1: [3, 1], 2: [1, 2]})
+                broker = cluster.brokers[turn + 1]
+                broker.stop(kill=True)
+                traffic.wait_until_read(traffic.sent + 50, 60)
+                broker.start()
+                eventually(lambda name=name: world.is_whole(name), 60)  # type: ignore[misc]
+            while time.monotonic() < began + _LONGER_THAN_A_SESSION:
+                traffic.wait_until_read(traffic.sent + 10, 60)
+            bring_back()
+            world.create(f"after-{fail.__name__}", {0: [1, 2], 1: [2, 3], 2: [3, 1]})
+            eventually(lambda: world.is_whole(TOPIC), 60)
+        traffic.wait_until_read(traffic.sent, 60)
     world.check_replicas_are_equal(TOPIC)
 
 

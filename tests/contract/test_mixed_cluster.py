@@ -17,6 +17,7 @@ from tests.contract.mixed_world import (
     a_paused_broker_of_ours_harms_nothing,
     a_topic_that_goes_leaves_no_log,
     brokers_of_both_kinds_die_in_turn,
+    controllers_fail_in_turn,
     groups_and_transactions_move_with_their_leaders,
     ours_hands_its_leaderships_over,
     records_go_through_every_leader,
@@ -24,8 +25,6 @@ from tests.contract.mixed_world import (
     transactions_are_whole_while_brokers_die,
     world_of,
 )
-from tests.contract.traffic import TOPIC, Traffic
-from tests.contract.waiting import eventually
 from tests.peers import apache_kafka
 from tests.peers.mixed_cluster import MixedCluster
 
@@ -108,22 +107,8 @@ def other_mixture() -> Iterator[World]:
 
 
 @pytest.mark.slow
-def test_controllers_die_in_turn_and_brokers_of_ours_follow_the_next(other_mixture: World) -> None:
-    world = other_mixture
-    world.create(TOPIC, {n: [(n + k) % 3 + 1 for k in range(3)] for n in range(6)})
-    with Traffic(world.settings, **{"group.id": "controllers"}) as traffic:
-        for turn, (number, controller) in enumerate(world.cluster.controllers.items()):
-            controller.stop(kill=True)
-            traffic.wait_until_read(traffic.sent + 50, 60)
-            name = world.create(f"without-{number}", {0: [2, 3], 1: [3, 1], 2: [1, 2]})
-            broker = world.cluster.ours[2 + turn % 2]
-            broker.stop(kill=True)
-            traffic.wait_until_read(traffic.sent + 50, 60)
-            broker.start()
-            controller.start()
-            eventually(lambda name=name: world.is_whole(TOPIC) and world.is_whole(name))  # type: ignore[misc]
-        traffic.wait_until_read(traffic.sent, 60)
-    world.check_replicas_are_equal(TOPIC)
+def test_controllers_fail_in_turn_and_brokers_of_both_kinds_follow_the_next(other_mixture: World) -> None:
+    controllers_fail_in_turn(other_mixture)
 
 
 @pytest.mark.slow

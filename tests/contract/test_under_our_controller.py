@@ -11,6 +11,7 @@ from tests.contract.mixed_world import (
     a_killed_broker_of_ours_catches_up,
     a_topic_that_goes_leaves_no_log,
     brokers_of_both_kinds_die_in_turn,
+    controllers_fail_in_turn,
     groups_and_transactions_move_with_their_leaders,
     ours_hands_its_leaderships_over,
     records_go_through_every_leader,
@@ -68,3 +69,7 @@ def test_settings_reach_logs_through_the_metadata(world: World) -> None:
 
 def test_brokers_of_both_kinds_die_in_turn_and_nothing_is_lost(world: World) -> None:
     brokers_of_both_kinds_die_in_turn(world)
+
+
+def test_controllers_of_ours_fail_in_turn_and_brokers_of_both_kinds_follow_the_next(world: World) -> None:
+    controllers_fail_in_turn(world)
