@@ -39,7 +39,8 @@ class World:
         self.settings: dict[str, Any] = {"bootstrap.servers": cluster.bootstrap_servers, **SOON}
 
     def create(self, topic: str, assignments: dict[int, list[int]]) -> str:
-        eventually(lambda: self._is_created(topic, assignments), 30)
+        # A broker of Apache Kafka waits 30 s for a controller that has gone silently.
+        eventually(lambda: self._is_created(topic, assignments), 90)
         eventually(lambda: self.is_whole(topic))
         return topic
 
