@@ -49,6 +49,11 @@ class FakeChannel:
         self.timeout = timeout
         self.name = name
         self.is_woken = self.is_closed = False
+        #: The only node whose answer is waited for since.
+        self.only: Node | None = None
+
+    def leave_others(self, node: Node) -> None:
+        self.only = node
 
     def wake(self) -> None:
         self.is_woken = True

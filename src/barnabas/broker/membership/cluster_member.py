@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.broker.log.log_directories import LogDirectories
@@ -60,6 +61,9 @@ class Channel(Protocol):
     def wake(self) -> None:
         """Ask the requester soon."""
 
+    def leave_others(self, node: Node) -> None:
+        """Wait for no answer but this node's."""
+
     def close(self) -> None:
         """Ask it no more; what is in flight is not answered."""
 
@@ -81,6 +85,7 @@ class ClusterMember:
         self._timeout = config.get_int("replica.socket.timeout.ms") / 1000
         self._open_channel = open_channel
         self._channels: dict[object, Channel] = {}
+        self._to_controllers: list[Channel] = []
         self._publisher: ImagePublisher | None = None
         #: Whether the control plane has begun to give roles.
         self._has_begun = False
@@ -337,16 +342,23 @@ class ClusterMember:
             self.open_to_broker(found, found, "verification")
         return found
 
-    def open(self, name: str, requester: Requester) -> None:
-        """Give a requester its way to the controllers, under the name of a client."""
-        self._open(name, requester, name, self._config.of_controllers)
+    def open(self, name: str, requester: Requester, timeout: float = inf) -> None:
+        """Give a requester its way to the controllers, under the name of a client; a request may take so long."""
+        self._open(name, requester, name, self._config.of_controllers, timeout)
+        self._to_controllers.append(self._channels[name])
+
+    def leave_other_controllers(self, controller: Node) -> None:
+        """Wait for no answer of a controller that is not the active one any more: it may have gone silently."""
+        for channel in self._to_controllers:
+            channel.leave_others(controller)
 
     def open_to_broker(self, key: object, requester: Requester, name: str) -> None:
         """Give a requester its way to other brokers, under the name of a client."""
         self._open(key, requester, name, self._config.of_brokers)
 
-    def _open(self, key: object, requester: Requester, name: str, listener: PeerListener) -> None:
-        channel = self._open_channel(requester, f"broker-{self._me}-{name}", self._timeout, listener)
+    def _open(self, key: object, requester: Requester, name: str, listener: PeerListener, timeout: float = inf) -> None:
+        least = min(timeout, self._timeout)
+        channel = self._open_channel(requester, f"broker-{self._me}-{name}", least, listener)
         self._channels[key] = channel
         if isinstance(requester, ControllerRequests | BrokerQueue):
             requester.wake = channel.wake

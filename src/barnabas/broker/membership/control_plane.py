@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -49,8 +50,11 @@ class ControlledMember(Protocol):
     def publish(self, image: MetadataImage, roles: Roles | None = None) -> bool:
         """Have the node go by another image; False where that is too early."""
 
-    def open(self, name: str, requester: Requester) -> None:
-        """Give a requester its way to the controllers, under the name of a client."""
+    def open(self, name: str, requester: Requester, timeout: float = inf) -> None:
+        """Give a requester its way to the controllers, under the name of a client; a request may take so long."""
+
+    def leave_other_controllers(self, controller: Node) -> None:
+        """Wait for no answer of a controller that is not the active one any more."""
 
     def open_to_broker(self, key: object, requester: Requester, name: str) -> None:
         """Give a requester its way to other brokers, under the name of a client."""

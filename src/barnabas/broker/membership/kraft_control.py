@@ -93,7 +93,8 @@ class KRaftControl:
         self._leaves_at_once = self._had_problem = False
         self.on_changed: Callable[[], None] = lambda: None
         observer = MetadataLogObserver(config.node_id, controllers, self.loader, cluster_id=cluster_id, report=report)
-        self._observe: Callable[[], None] = lambda: self._member.open("raft", observer)
+        patience = config.get_seconds("controller.quorum.request.timeout.ms")
+        self._observe: Callable[[], None] = lambda: self._member.open("raft", observer, patience)
         self.observer: MetadataSource = observer
         self.observer.on_leader_changed = self._leader_changed
 
@@ -169,6 +170,8 @@ class KRaftControl:
         self.on_changed()
 
     def _leader_changed(self) -> None:
+        if self.observer.leader is not None:
+            self._member.leave_other_controllers(self.observer.leader)
         has_problem = self.observer.problem is not None
         if has_problem != self._had_problem:
             self._had_problem = has_problem
@@ -236,7 +239,7 @@ class KRaftControl:
 
         lifecycle.on_changed = changed
         self.published()
-        self._member.open("heartbeat", lifecycle)
+        self._member.open("heartbeat", lifecycle, self._config.get_seconds("broker.session.timeout.ms"))
 
     def leave(self) -> None:
         """See `ControlPlane`."""

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from barnabas.protocol.message import Message
 
 
+_CONNECTION_SETUP_TIMEOUT = ConnectionSettings().connection_setup_timeout
+
+
 class Home(NamedTuple):
     """Where a channel lives: its loop and sockets, chance, both clocks, and who is told of faults of this program.
 
@@ -74,12 +77,20 @@ class NodeChannel:
             self._port,
             ManualMetadataUpdater(),
             client_id,
-            ConnectionSettings(request_timeout=request_timeout, reconnect_backoff=0.02, reconnect_backoff_max=0.5),
+            ConnectionSettings(
+                request_timeout=request_timeout,
+                reconnect_backoff=0.02,
+                reconnect_backoff_max=0.5,
+                connection_setup_timeout=min(request_timeout, _CONNECTION_SETUP_TIMEOUT),
+            ),
             random=home.random,
         )
         self._addresses: dict[int, Node] = {}
         self._waiting: tuple[Node, Message] | None = None
-        self._is_in_flight = False
+        #: Whom the request in flight was sent to.
+        self._in_flight: Node | None = None
+        #: The only node whose answer counts from now on, until that is so.
+        self._only: Node | None = None
         self._has_news = False
         self._driver = LoopDriver(home.loop, self._port, self._turn, client_id)
 
@@ -92,6 +103,11 @@ class NodeChannel:
         if self._driver.is_started:
             self._driver.wake()
 
+    def leave_others(self, node: Node) -> None:
+        """Wait for no answer but this node's: what another one was asked has no response, as if it had gone."""
+        self._only = node
+        self.wake()
+
     def close(self) -> None:
         """End all connections; the requester hears nothing more."""
         self._driver.stop()
@@ -99,8 +115,9 @@ class NodeChannel:
 
     def _turn(self, now: float) -> None:
         self._has_news = False
+        self._leave(now)
         self._send_next(now)
-        deadline = inf if self._is_in_flight else self._requester.next_deadline()
+        deadline = self._requester.next_deadline() if self._in_flight is None else inf
         if self._waiting is not None:
             deadline = now + self._client.poll_delay(self._waiting[0], now)
         self._client.poll(max(0.0, deadline - now), now)
@@ -110,15 +127,25 @@ class NodeChannel:
             self._driver.wake()
             self._on_answer()
 
+    def _leave(self, now: float) -> None:
+        only, self._only = self._only, None
+        asked = self._in_flight if self._waiting is None else self._waiting[0]
+        if only is None or asked is None or (asked.host, asked.port) == (only.host, only.port):
+            return
+        self._client.disconnect(asked.id, now)
+        if self._waiting is not None:
+            self._waiting = None
+            self._lost(now)
+
     def _send_next(self, now: float) -> None:
-        if self._waiting is None and not self._is_in_flight:
+        if self._waiting is None and self._in_flight is None:
             self._waiting = self._requester.next_request(now)
         if self._waiting is None:
             return
         node, message = self._waiting
         self._go_to(node, now)
         if self._client.ready(node, now):
-            self._waiting, self._is_in_flight = None, True
+            self._waiting, self._in_flight = None, node
             self._client.send(self._client.new_client_request(node.id, message, now, callback=self._answered), now)
         elif self._client.connection_failed(node):
             self._waiting = None
@@ -135,7 +162,7 @@ class NodeChannel:
         self._addresses[node.id] = node
 
     def _answered(self, response: ClientResponse) -> None:
-        self._is_in_flight = False
+        self._in_flight = None
         if response.message is None:
             self._lost(response.received_at)
             return

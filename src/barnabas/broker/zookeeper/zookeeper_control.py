@@ -436,6 +436,8 @@ class ZooKeeperControl:
         return self._controller_id if elected is None else elected
 
     def _controller_changed(self) -> None:
+        if self.controller is not None:
+            self._member.leave_other_controllers(self.controller)
         self._member.wake_all()
         self.on_answered()
         self.on_changed()
