@@ -13,7 +13,7 @@ from barnabas.client.consumer.share.acknowledgements import RELEASE, Acknowledge
 from barnabas.client.consumer.share.outcomes import locks_are_gone
 from barnabas.client.consumer.share.share_completed_fetch import AcquisitionLock, ShareCompletedFetch
 from barnabas.client.consumer.share.share_fetch_buffer import ShareFetchBuffer
-from barnabas.client.consumer.share.share_requests import ShareMember, share_acknowledge, share_fetch
+from barnabas.client.consumer.share.share_requests import RENEW_FROM, ShareMember, share_acknowledge, share_fetch
 from barnabas.client.consumer.share.share_session_handler import ShareSessionHandler
 from barnabas.errors import (
     NONE,
@@ -33,6 +33,7 @@ from barnabas.errors import (
 )
 from barnabas.network.log_context import client_logger
 from barnabas.network.node import Node
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.topic_partition import TopicIdPartition, TopicPartition
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ _FETCH: Final = "fetch"
 _LONG_LOCK_MS: Final = 30_000
 # Where trying again cannot help: the locks are gone with the leader, or the topic is.
 _MOVED: Final = (NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownTopicOrPartitionError, UnknownTopicIdError)
+_NOT_LIMITED: Final = "share.acquire.mode=record_limit needs brokers of Apache Kafka 4.2 or later: "
+_NOT_RENEWED: Final = "Locks can be renewed by brokers of Apache Kafka 4.2 or later: "
 _NOT_ANSWERED: Final = "The broker's answer says nothing of these records"
 
 
@@ -147,6 +150,16 @@ class ShareConsumeRequestManager:
             self._outcomes.answer_all(node.piggyback, locks_are_gone())
 
     # --- what is to be said
+
+    def check_renewal(self, node_id: int) -> None:
+        """Raise `UnsupportedVersionError` where a node cannot renew locks."""
+        known = self._client.client.api_versions(node_id)
+        if known is None:
+            return
+        try:
+            known.latest_usable_version(ApiKey.SHARE_ACKNOWLEDGE, RENEW_FROM, RENEW_FROM)
+        except UnsupportedVersionError as error:
+            raise UnsupportedVersionError(f"{_NOT_RENEWED}{error}") from None
 
     def piggyback(self, acknowledgements: NodeAcknowledgements) -> None:
         """Say these with the next fetch of each node."""
@@ -293,9 +306,8 @@ class ShareConsumeRequestManager:
         if not wants_records and not said and not state.session.needs_change(wanted):
             return
         change = state.session.build(wanted, said)
-        request = share_fetch(self._member, change, said, self._config, polls=polls if wants_records else 0)
-        if is_ahead:
-            request.max_wait_ms = 0
+        asked = polls if wants_records else 0
+        request = share_fetch(self._member, change, said, self._config, polls=asked, waits=not is_ahead)
         state.in_flight = _FETCH
         self.metrics.sent(sum(map(len, said.values())), now)
         sent = _Sent(node.id, said, now, state.session.number, self._beginning, is_ahead)
@@ -419,7 +431,7 @@ class ShareConsumeRequestManager:
         state.session.handle_error()
         state.retry_at = self._client.now + self._retry_backoff
         if isinstance(error, UnsupportedVersionError):
-            self.errors.append(error)
+            self.errors.append(UnsupportedVersionError(f"{_NOT_LIMITED if self._member.is_limited else ''}{error}"))
         self._metadata.request_update(reset_equivalent_backoff=False)
         self._outcomes.answer_all(sent.acknowledgements, error)
 

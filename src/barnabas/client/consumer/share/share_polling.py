@@ -12,6 +12,7 @@ from barnabas.client.consumer.consumer_polling import attempt
 from barnabas.client.consumer.consumer_records import EMPTY, ConsumerRecords
 from barnabas.client.consumer.membership.messages import GroupMembershipOperation
 from barnabas.client.consumer.record_iteration import RecordIteration
+from barnabas.client.consumer.share.acknowledgements import AcknowledgeType
 from barnabas.client.consumer.share.fetch_ahead import FetchAhead
 from barnabas.client.consumer.share.share_fetch import NodeAcknowledgements, ShareFetch, Undelivered
 from barnabas.client.consumer.share.share_fetch_metrics import SHARE_FETCH_GROUP
@@ -28,7 +29,7 @@ from barnabas.records.decoder import EncodedRecords
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from barnabas.client.consumer.share.acknowledgements import Acknowledgements, AcknowledgeType
+    from barnabas.client.consumer.share.acknowledgements import Acknowledgements
     from barnabas.client.consumer.share.share_completed_fetch import ShareCompletedFetch
     from barnabas.client.consumer.share.share_consumer_parts import ShareConsumerParts
     from barnabas.client.consumer.share.share_fetch import ShareInFlightBatch
@@ -282,6 +283,8 @@ class SharePolling:
                 "Records are acknowledged implicitly, by the next poll() or commit_sync(): to acknowledge each, set "
                 "share_acknowledgement_mode='explicit'"
             )
+        if kind is AcknowledgeType.RENEW and (batch := self._current.batches.get(TopicPartition(*partition))):
+            self._requests.check_renewal(batch.node_id)
         self._current.acknowledge(partition, offset, kind)
 
     def commit_sync(self, timeout: float) -> Steps[dict[TopicIdPartition, KafkaError | None]]:

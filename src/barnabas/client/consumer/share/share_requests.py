@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.share.acknowledgements import Acknowledgements
     from barnabas.protocol.topic_partition import TopicIdPartition
 
-#: From this version on a request can renew locks (KIP-1222), and a fetch can be held to a number of records (KIP-1206).
+#: From these versions on locks can be renewed (KIP-1222), and a fetch can be held to a number of records (KIP-1206).
 RENEW_FROM: Final = 2
+LIMIT_FROM: Final = 2
 BATCH_OPTIMIZED, RECORD_LIMIT = 0, 1
 
 
@@ -26,6 +27,11 @@ class ShareMember(NamedTuple):
     member_id: str
     #: `BATCH_OPTIMIZED` or `RECORD_LIMIT`.
     acquire_mode: int
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether it may not get one record more than it asks for."""
+        return self.acquire_mode == RECORD_LIMIT
 
 
 class SessionChange(NamedTuple):
@@ -43,8 +49,12 @@ def share_fetch(
     config: FetchConfig,
     *,
     polls: int,
-) -> fetch.ShareFetchRequest:
-    """Return a fetch for so many polls; for none it only changes the session and brings acknowledgements."""
+    waits: bool,
+) -> RequestBuilder:
+    """Return a fetch for so many polls; for none it only changes the session and brings acknowledgements.
+
+    It `waits` at the broker until there are records. A limit of records needs a broker that knows it.
+    """
     topics: dict[bytes, fetch.FetchTopic] = {}
     for partition in dict.fromkeys((*change.added, *acknowledgements)):
         topic = topics.setdefault(partition.topic_id, fetch.FetchTopic(topic_id=partition.topic_id))
@@ -53,11 +63,11 @@ def share_fetch(
         topic.partitions.append(
             fetch.FetchPartition(partition_index=partition.partition, acknowledgement_batches=batches)
         )
-    return fetch.ShareFetchRequest(
+    request = fetch.ShareFetchRequest(
         group_id=member.group_id,
         member_id=member.member_id,
         share_session_epoch=change.epoch,
-        max_wait_ms=config.max_wait_ms if polls else 0,
+        max_wait_ms=config.max_wait_ms if polls and waits else 0,
         min_bytes=config.min_bytes if polls else 0,
         max_bytes=config.max_bytes if polls else 0,
         max_records=config.max_poll_records * polls,
@@ -66,6 +76,8 @@ def share_fetch(
         topics=list(topics.values()),
         forgotten_topics_data=_forgotten(change.dropped),
     )
+    low, high = request.VALID_VERSIONS
+    return RequestBuilder(request.API_KEY, lambda version: request, LIMIT_FROM if member.is_limited else low, high)
 
 
 def _forgotten(partitions: Iterable[TopicIdPartition]) -> list[fetch.ForgottenTopic]:
