@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from barnabas import AdminClient, errors
+from barnabas import AdminClient, TopicPartition, aio, errors
 from barnabas.admin import GroupType
 from barnabas.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
 from barnabas.protocol.messages.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse
@@ -105,6 +106,39 @@ def test_internal_topics_are_made_and_tasks_shared_out(
     b.leave()
     eventually(lambda: admin.describe_streams_groups([words.group])[words.group].state == "Empty")
     admin.delete_streams_groups([words.group])
+
+
+def test_an_admin_client_in_an_event_loop_sees_and_does_the_same(
+    send: Callable[..., StreamsGroupHeartbeatResponse], words: Words, bootstrap_servers: str
+) -> None:
+    member = StreamsMember(send, words.group + "a", words.topology, group=words.group)
+    settle(member, has=lambda: tasks(member) == ALL)
+    here = TopicPartition(words.lines, 0)
+
+    async def while_it_lives() -> None:
+        async with aio.AdminClient(bootstrap_servers=bootstrap_servers) as admin:
+            group = (await admin.describe_streams_groups([words.group]))[words.group]
+            assert (group.state, group.group_epoch) == ("Stable", member.epoch)
+            assert [one.member_id for one in group.members] == [member.id]
+            assert (await admin.list_groups(types=[GroupType.STREAMS]))[words.group].state == "Stable"
+            with pytest.raises(errors.GroupNotEmptyError):
+                await admin.delete_streams_groups([words.group])
+
+    async def when_it_is_empty() -> None:
+        async with aio.AdminClient(bootstrap_servers=bootstrap_servers) as admin:
+            await admin.alter_streams_group_offsets(words.group, {here: 7})
+            found = (await admin.list_streams_group_offsets({words.group: None}))[words.group]
+            assert {where: one.offset for where, one in found.items() if one is not None} == {here: 7}
+            await admin.delete_streams_group_offsets(words.group, [here])
+            found = (await admin.list_streams_group_offsets({words.group: None}))[words.group]
+            assert not {where: one for where, one in found.items() if one is not None}
+            await admin.delete_streams_groups([words.group])
+            with pytest.raises(errors.GroupIdNotFoundError):
+                await admin.describe_streams_groups([words.group])
+
+    asyncio.run(while_it_lives())
+    member.leave()
+    asyncio.run(when_it_is_empty())
 
 
 def test_copies_follow_the_groups_setting(

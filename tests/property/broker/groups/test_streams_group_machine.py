@@ -8,7 +8,7 @@ is restarted, its log fails, topics grow, settings change.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from random import Random
 from typing import Any
 
@@ -230,6 +230,13 @@ def test_a_random_life(seed: int) -> None:
     live(seed)
 
 
+@pytest.mark.parametrize("seed", range(25))
+def test_a_random_life_whose_assignments_come_in_pieces(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target_assignment, "LARGE", 0)
+    monkeypatch.setattr(target_assignment.sticky_assignor, "PIECE", 3)
+    live(seed)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(40))
 def test_many_random_lives(block: int) -> None:
@@ -281,14 +288,14 @@ def forgets_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def assigns_only_half(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = target_assignment.sticky_assignor.assign
+    original = target_assignment.sticky_assignor.assign_in_pieces
 
-    def half(*told: Any) -> dict[str, TasksTuple]:
-        found = original(*told)
+    def half(*told: Any) -> Generator[None, None, dict[str, TasksTuple]]:
+        found = yield from original(*told)
         first = next(iter(found))
         return {**found, first: TasksTuple()}
 
-    monkeypatch.setattr(target_assignment.sticky_assignor, "assign", half)
+    monkeypatch.setattr(target_assignment.sticky_assignor, "assign_in_pieces", half)
 
 
 def does_not_write_the_target(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,8 +49,8 @@ class StreamsGroupDraft(ModernGroupDraft[StreamsGroup]):
         """Set a member's part of the target assignment."""
         self._record(records.target_record(self.group.group_id, member_id, target)).targets[member_id] = target
 
-    def put_target_epoch(self, now_ms: int) -> None:
-        """Note that the target assignment is complete."""
+    def put_target_epoch(self, epoch: int, now_ms: int) -> None:
+        """Note that the target assignment is complete, for an epoch of the group."""
         group = self._changed()
-        group.target_epoch, group.target_timestamp_ms = group.epoch, now_ms
-        self._record(records.target_epoch_record(group.group_id, group.epoch, now_ms))
+        group.target_epoch, group.target_timestamp_ms = epoch, now_ms
+        self._record(records.target_epoch_record(group.group_id, epoch, now_ms))

@@ -14,7 +14,13 @@ from barnabas.broker.groups.streams.current_assignment import Owned, reconcile
 from barnabas.broker.groups.streams.draft import StreamsGroupDraft
 from barnabas.broker.groups.streams.endpoints import endpoints
 from barnabas.broker.groups.streams.heartbeat_validation import check_countable, check_epoch, check_tasks, owned_tasks
-from barnabas.broker.groups.streams.target_assignment import assignment_configs, can_compute, update_target
+from barnabas.broker.groups.streams.target_assignment import (
+    TargetComputation,
+    assignment_configs,
+    can_compute,
+    is_large,
+    update_target,
+)
 from barnabas.broker.groups.streams.topic_configuration import ConfiguredTopology, Problem, configure
 from barnabas.broker.groups.streams.topology import InternalTopic, from_message
 from barnabas.broker.groups.streams_group import NOT_VALIDATED, StreamsGroup
@@ -39,6 +45,8 @@ if TYPE_CHECKING:
 
 #: How long after a failed write what a timer does is tried again.
 _RETRY_SECONDS = 0.5
+#: Between two pieces of a target assignment the broker does what else there is.
+_NEXT_TURN = 0.0005
 
 
 class HeartbeatResult(NamedTuple):
@@ -198,7 +206,11 @@ class StreamsMembership:
             return
         draft = StreamsGroupDraft(group)
         try:
-            update_target(draft, self._configured(group), at)
+            configured = self._configured(group)
+            if is_large(group, configured):
+                self._begin_computation(group, configured, at)
+                return
+            update_target(draft, configured, at)
             draft.commit(self._store, at)
         except errors.KafkaError as error:
             self._store.warn_of_retry(group_id, "assign", f"tasks of group {group_id} could not be assigned: {error}")
@@ -222,8 +234,12 @@ class StreamsMembership:
             problems.append(Problem(status.ASSIGNMENT_DELAYED, detail))
             target = NO_TASKS
         elif group.epoch > group.target_epoch and can_compute(group, self._settings, at):
-            update_target(draft, configured, at)
-            group = draft.group
+            if is_large(group, configured):
+                self._begin_computation(group, configured, at)
+                problems.append(Problem(status.ASSIGNMENT_DELAYED, "The assignment is being computed."))
+            else:
+                update_target(draft, configured, at)
+                group = draft.group
         elif group.epoch > group.target_epoch:
             detail = "Assignment delayed due to the configured assignment interval."
             problems.append(Problem(status.ASSIGNMENT_DELAYED, detail))
@@ -233,6 +249,29 @@ class StreamsMembership:
         if after != member:
             draft.put_current(after)
         return after
+
+    def _begin_computation(self, group: StreamsGroup, configured: ConfiguredTopology, at: Instant) -> None:
+        """Work the target assignment out in pieces, with the requests of others in between."""
+        key = _computation(group.group_id)
+        if key not in self._timers:
+            computation = TargetComputation(group, configured)
+            self._timers.schedule(key, at.now + _NEXT_TURN, partial(self._go_on, group.group_id, computation))
+
+    def _go_on(self, group_id: str, computation: TargetComputation, at: Instant) -> None:
+        group = self._store.groups.get(group_id)
+        if not isinstance(group, StreamsGroup) or not group.target_epoch < computation.epoch <= group.epoch:
+            return
+        again = partial(self._go_on, group_id, computation)
+        if not computation.step():
+            self._timers.schedule(_computation(group_id), at.now + _NEXT_TURN, again)
+            return
+        draft = StreamsGroupDraft(group)
+        try:
+            computation.write(draft, at)
+            draft.commit(self._store, at)
+        except errors.KafkaError as error:
+            # The next heartbeat begins anew.
+            self._store.warn(f"Tasks of group {group_id} could not be assigned, it is tried again: {error}")
 
     # --- the response
 
@@ -271,6 +310,7 @@ class StreamsMembership:
     def unload(self, group: StreamsGroup) -> None:
         """Another broker coordinates the group, or none."""
         self._timers.cancel(_initial_delay(group.group_id))
+        self._timers.cancel(_computation(group.group_id))
         for member_id in group.members:
             self._end_timers(group.group_id, member_id)
 
@@ -313,6 +353,10 @@ def _session(group_id: str, member_id: str) -> tuple[str, str, str]:
 
 def _revocation(group_id: str, member_id: str) -> tuple[str, str, str]:
     return "streams revocation", group_id, member_id
+
+
+def _computation(group_id: str) -> tuple[str, str]:
+    return "streams assignment", group_id
 
 
 def _initial_delay(group_id: str) -> tuple[str, str]:

@@ -13,12 +13,14 @@ leaves tags out of account.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from barnabas.broker.groups.streams_group_member import TaskId, TasksTuple
 
 NAME = "sticky"
+#: So many tasks are looked at in one piece, which is one to two milliseconds.
+PIECE = 256
 
 
 class MemberSpec(NamedTuple):
@@ -40,11 +42,25 @@ def assign(
     members: Mapping[str, MemberSpec], subtopologies: Mapping[str, TaskCount], standby_replicas: int
 ) -> dict[str, TasksTuple]:
     """Return each member's tasks; copies that no process has room for are left out."""
+    pieces = assign_in_pieces(members, subtopologies, standby_replicas)
+    while True:
+        try:
+            next(pieces)
+        except StopIteration as end:
+            assigned: dict[str, TasksTuple] = end.value
+            return assigned
+
+
+def assign_in_pieces(
+    members: Mapping[str, MemberSpec], subtopologies: Mapping[str, TaskCount], standby_replicas: int
+) -> Generator[None, None, dict[str, TasksTuple]]:
+    """As `assign`, with a pause after every `PIECE` tasks."""
     if not members:
         return {}
     assignment = _Assignment(members, subtopologies, standby_replicas)
-    assignment.assign_active()
-    assignment.assign_standby()
+    yield from assignment.assign_active()
+    yield from assignment.assign_standby()
+    yield
     return assignment.targets()
 
 
@@ -179,17 +195,31 @@ class _Assignment:
         process = self._process_of[member_id]
         return process.load, process.loads[member_id]
 
-    def assign_active(self) -> None:
+    def assign_active(self) -> Iterator[None]:
         # Tasks of the same partition go together where they were: partition first.
         tasks = sorted(self._tasks(only_stateful=False), key=lambda task: (task[1], task[0]))
-        tasks = [task for task in tasks if not self._keep_active([self._had_active.get(task)], task)]
-        tasks = [task for task in tasks if not self._keep_active(self._had_standby.get(task, ()), task)]
+        for had in (self._workers_of, self._holders_of):
+            left = []
+            for number, task in enumerate(tasks):
+                if number % PIECE == 0:
+                    yield
+                if not self._keep_active(had(task), task):
+                    left.append(task)
+            tasks = left
         by_load = _ByLoad(self._processes.values())
-        for task in sorted(tasks):
+        for number, task in enumerate(sorted(tasks)):
+            if number % PIECE == 0:
+                yield
             process = by_load.least(task)
             assert process is not None, "no process has the task"
             self._give(process.least_loaded(), task, is_active=True)
             by_load.changed(process)
+
+    def _workers_of(self, task: TaskId) -> Iterable[str | None]:
+        return [self._had_active.get(task)]
+
+    def _holders_of(self, task: TaskId) -> Iterable[str | None]:
+        return self._had_standby.get(task, ())
 
     def _keep_active(self, member_ids: Iterable[str | None], task: TaskId) -> bool:
         with_room = [
@@ -199,7 +229,7 @@ class _Assignment:
             self._give(min(with_room, key=self._load), task, is_active=True)
         return bool(with_room)
 
-    def assign_standby(self) -> None:
+    def assign_standby(self) -> Iterator[None]:
         if not self._replicas:
             return
         holders: dict[TaskId, list[_Process]] = {}
@@ -210,7 +240,10 @@ class _Assignment:
         tasks = self._tasks(only_stateful=True)
         spread = len({process.tags for process in self._processes.values()}) > 1
         by_load = _ByLoad(self._processes.values())
-        for task in sorted(tasks, key=lambda task: (task[1], task[0]), reverse=True):
+        in_order = sorted(tasks, key=lambda task: (task[1], task[0]), reverse=True)
+        for number, task in enumerate(in_order):
+            if number % PIECE == 0:
+                yield
             for replica in range(self._replicas):
                 kept = self._keep_standby(task, holders[task], by_load if spread else None)
                 if kept is None:
@@ -218,7 +251,9 @@ class _Assignment:
                     break
                 holders[task].append(kept)
                 by_load.changed(kept)
-        for task, count in sorted(left, reverse=True):
+        for number, (task, count) in enumerate(sorted(left, reverse=True)):
+            if number % PIECE == 0:
+                yield
             for _ in range(count):
                 found = by_load.least(task, holders[task])
                 if found is None:

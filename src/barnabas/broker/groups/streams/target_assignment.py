@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from barnabas.broker.instant import Instant
 
 _STANDBY_REPLICAS = "num.standby.replicas"
+#: Members and tasks of a group, copies included, that are shared out at once: some milliseconds.
+LARGE = 1000
 
 
 def assignment_configs(settings: GroupSettings, group_id: str) -> dict[str, str]:
@@ -29,26 +31,61 @@ def can_compute(group: StreamsGroup, settings: GroupSettings, at: Instant) -> bo
     return group.is_target_due(settings.streams_assignment_interval_ms(group.group_id), at)
 
 
-def update_target(draft: StreamsGroupDraft, configured: ConfiguredTopology, at: Instant) -> None:
-    """Bring the target assignment to the group's epoch; only what changes of it is written.
+class TargetComputation:
+    """A target assignment on its way: worked out piece by piece, for one epoch of a group.
 
-    While topics are missing, no member has any task.
+    What changes in the group meanwhile is not in it; the epoch after has its own.
     """
-    group = draft.group
-    members = {
-        member.member_id: MemberSpec(
-            member.process_id, member.client_tags, group.targets.get(member.member_id, NO_TASKS)
-        )
-        for member in group.members.values()
-    }
-    assigned = dict.fromkeys(members, NO_TASKS)
-    if configured.is_ready:
-        replicas = int(group.assignment_configs.get(_STANDBY_REPLICAS, "0"))
-        assigned.update(sticky_assignor.assign(members, _task_counts(configured), replicas))
-    for member_id, target in assigned.items():
-        if group.targets.get(member_id) != target:
-            draft.put_target(member_id, target)
-    draft.put_target_epoch(at.now_ms)
+
+    __slots__ = ("_assigned", "_pieces", "epoch")
+
+    def __init__(self, group: StreamsGroup, configured: ConfiguredTopology) -> None:
+        self.epoch = group.epoch
+        members = {
+            member.member_id: MemberSpec(
+                member.process_id, member.client_tags, group.targets.get(member.member_id, NO_TASKS)
+            )
+            for member in group.members.values()
+        }
+        self._assigned = dict.fromkeys(members, NO_TASKS)
+        # While topics are missing, no member has any task.
+        counts = _task_counts(configured) if configured.is_ready else {}
+        self._pieces = sticky_assignor.assign_in_pieces(members, counts, _replicas(group))
+
+    def step(self) -> bool:
+        """Do one piece; tells whether it was the last."""
+        try:
+            next(self._pieces)
+        except StopIteration as end:
+            self._assigned.update(end.value)
+            return True
+        return False
+
+    def write(self, draft: StreamsGroupDraft, at: Instant) -> None:
+        """Make it the group's; only what changes is written, and nothing of members that have left."""
+        group = draft.group
+        for member_id, target in self._assigned.items():
+            if member_id in group.members and group.targets.get(member_id) != target:
+                draft.put_target(member_id, target)
+        draft.put_target_epoch(self.epoch, at.now_ms)
+
+
+def is_large(group: StreamsGroup, configured: ConfiguredTopology) -> bool:
+    """Whether a target assignment takes so long that others should have their turn meanwhile."""
+    tasks = sum(configured.task_counts.values()) if configured.is_ready else 0
+    return len(group.members) + tasks * (1 + _replicas(group)) > LARGE
+
+
+def update_target(draft: StreamsGroupDraft, configured: ConfiguredTopology, at: Instant) -> None:
+    """Bring the target assignment to the group's epoch, at once."""
+    computation = TargetComputation(draft.group, configured)
+    while not computation.step():
+        pass
+    computation.write(draft, at)
+
+
+def _replicas(group: StreamsGroup) -> int:
+    return int(group.assignment_configs.get(_STANDBY_REPLICAS, "0"))
 
 
 def _task_counts(configured: ConfiguredTopology) -> Mapping[str, TaskCount]:
