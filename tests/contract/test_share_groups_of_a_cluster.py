@@ -89,6 +89,27 @@ def test_every_record_comes_once_whoever_leads_and_whoever_keeps_the_state(ours:
         assert "spread-group" not in {one.group_id for one in admin.list_groups()}
 
 
+def test_under_a_limit_the_brokers_are_asked_in_turn(ours: Broker) -> None:
+    with AdminClient(bootstrap_servers=ours.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic("limited", replica_assignments={n: [n + 1] for n in range(3)})])
+    queue = Queue(ours.bootstrap_servers, "limited", "limited-group")
+    send(queue, 0, 90, 3)
+    found: Counter[bytes] = Counter()
+    served: list[int] = []
+    deadline = time.monotonic() + 60
+    with queue.consumer(max_poll_records=5, share_acquire_mode="record_limit") as member:
+        while found.total() < 90 and time.monotonic() < deadline:
+            records = list(member.poll(1.0))
+            assert len(records) <= 5
+            assert len({record.partition for record in records}) <= 1, "one broker at a time"
+            found.update(values(records))
+            served += [records[0].partition] if records else []
+    assert found == Counter({b"%d" % n: 1 for n in range(90)})
+    # Once all are there, none comes again before the others.
+    turns = served[3:-3]
+    assert all(len(set(turns[at : at + 3])) == 3 for at in range(len(turns) - 2)), served
+
+
 @pytest.mark.parametrize("victim", ["leader", "share coordinator", "group coordinator"])
 def test_a_broker_that_is_killed_costs_no_record(ours: Broker, victim: str) -> None:
     topic = group = f"without-{victim.replace(' ', '-')}"

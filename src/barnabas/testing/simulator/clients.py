@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.client.admin.admin_client import AdminClient
 from barnabas.client.consumer.consumer import Consumer
+from barnabas.client.consumer.share.share_consumer import ShareConsumer
 from barnabas.client.producer.producer import Producer
 from barnabas.testing.simulator.environment import SimulatedEnvironment
 
@@ -25,6 +26,9 @@ class Clients(Protocol):
 
     def consumer(self, **settings: Any) -> Consumer:
         """Return a `Consumer`."""
+
+    def share_consumer(self, **settings: Any) -> ShareConsumer[Any, Any]:
+        """Return a `ShareConsumer`."""
 
     def admin(self, **settings: Any) -> AdminClient:
         """Return an `AdminClient`."""
@@ -52,6 +56,10 @@ class ThreadClients:
     def consumer(self, **settings: Any) -> Consumer:
         """See `Clients`."""
         return Consumer(environment=SimulatedEnvironment(self._network), **settings)
+
+    def share_consumer(self, **settings: Any) -> ShareConsumer[Any, Any]:
+        """See `Clients`."""
+        return ShareConsumer(environment=SimulatedEnvironment(self._network), **settings)
 
     def admin(self, **settings: Any) -> AdminClient:
         """See `Clients`."""

@@ -9,13 +9,14 @@ from math import inf
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from barnabas.aio import AdminClient, Consumer, Producer
+from barnabas.aio import AdminClient, Consumer, Producer, ShareConsumer
 from barnabas.aio.environment import LoopEnvironment
 from barnabas.testing.simulator.network import SimulatedSelector
 
 if TYPE_CHECKING:
     from barnabas.client.admin.admin_client import AdminClient as ThreadAdminClient
     from barnabas.client.consumer.consumer import Consumer as ThreadConsumer
+    from barnabas.client.consumer.share.share_consumer import ShareConsumer as ThreadShareConsumer
     from barnabas.client.producer.producer import Producer as ThreadProducer
     from barnabas.config.client_config import ClientConfig
     from barnabas.network.selectable import Selectable
@@ -105,7 +106,9 @@ class LoopClient:
     Where a method is a coroutine function, the loop runs until it is done.
     """
 
-    def __init__(self, loop: SimulatedLoop, client: AdminClient | Consumer | Producer[Any, Any]) -> None:
+    def __init__(
+        self, loop: SimulatedLoop, client: AdminClient | Consumer | Producer[Any, Any] | ShareConsumer[Any, Any]
+    ) -> None:
         self._loop = loop
         self._client = client
 
@@ -148,6 +151,11 @@ class LoopClients:
     def consumer(self, **settings: Any) -> ThreadConsumer:
         """See `Clients`."""
         made: ThreadConsumer = self._make(Consumer, settings)
+        return made
+
+    def share_consumer(self, **settings: Any) -> ThreadShareConsumer[Any, Any]:
+        """See `Clients`."""
+        made: ThreadShareConsumer[Any, Any] = self._make(ShareConsumer, settings)
         return made
 
     def admin(self, **settings: Any) -> ThreadAdminClient:

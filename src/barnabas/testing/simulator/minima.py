@@ -47,6 +47,8 @@ PER_HUNDRED_SEEDS = {
     "records acknowledged": 20_000,
     "records failed": 500,
     "records read by groups": 15_000,
+    "records that a queue delivered": 1000,
+    "records that a queue delivered again": 50,
     "slow operations of the disk": 1000,
     "times of a bad log": 10,
     "times of a bad network": 15,

@@ -276,6 +276,67 @@ MUTATIONS = [
         "            target.offset = asked.fetch_offset\n",
         "            target.offset = target.offset or asked.fetch_offset\n",
     ),
+    # Share groups.
+    Mutation(
+        "what a queue's member accepts comes again",
+        "barnabas.broker.share.share_partition",
+        "    AcknowledgementKind.ACCEPT: RecordState.ACKNOWLEDGED,\n",
+        "    AcknowledgementKind.ACCEPT: RecordState.AVAILABLE,\n",
+    ),
+    Mutation(
+        "what a queue's member rejects comes again",
+        "barnabas.broker.share.share_partition",
+        "    AcknowledgementKind.REJECT: RecordState.ARCHIVED,\n",
+        "    AcknowledgementKind.REJECT: RecordState.AVAILABLE,\n",
+    ),
+    Mutation(
+        "what a queue's member releases is gone",
+        "barnabas.broker.share.share_partition",
+        "    AcknowledgementKind.RELEASE: RecordState.AVAILABLE,\n",
+        "    AcknowledgementKind.RELEASE: RecordState.ARCHIVED,\n",
+    ),
+    Mutation(
+        "deliveries of a queue are not counted",
+        "barnabas.broker.share.share_partition",
+        "                    self._change(low, high, delivery_count + 1, begins=begins)\n",
+        "                    self._change(low, high, max(delivery_count, 1), begins=begins)\n",
+    ),
+    Mutation(
+        "a queue takes what is said of another's record",
+        "barnabas.broker.share.share_partition",
+        "            if batch.member_id != member_id:\n",
+        "            if not batch.member_id:\n",
+    ),
+    Mutation(
+        "a snapshot of a queue forgets its records",
+        "barnabas.broker.share.coordinator.share_coordinator",
+        "            after = after.snapshot(at.now_ms)._replace(create_timestamp_ms=at.now_ms)\n",
+        "            after = after.snapshot(at.now_ms)._replace(create_timestamp_ms=at.now_ms, state_batches=())\n",
+    ),
+    Mutation(
+        "a queue's start is stored too far on",
+        "barnabas.broker.share.share_partition",
+        "self.leader_epoch, self.records.start, self.complete_count, _combined(batches)\n",
+        "self.leader_epoch, self.records.end, self.complete_count, _combined(batches)\n",
+    ),
+    Mutation(
+        "updates of a queue's state are lost when it is loaded",
+        "barnabas.broker.share.coordinator.share_group_offset",
+        "            state_batches=merge_state_batches(self.state_batches, update.state_batches, start),\n",
+        "            state_batches=merge_state_batches(self.state_batches, (), start),\n",
+    ),
+    Mutation(
+        "a share consumer accepts what it gives back",
+        "barnabas.client.consumer.share.share_consume_request_manager",
+        "            runs = [Run(first, last, RELEASE) for first, last in fetch.acquired]\n",
+        "            runs = [Run(first, last, 1 + 0 * RELEASE) for first, last in fetch.acquired]\n",
+    ),
+    Mutation(
+        "a share consumer accepts what it was not told of",
+        "barnabas.client.consumer.share.share_fetch",
+        "said = [Run(offset, offset, type_id) for offset, type_id in sorted(self._explicit.items())]\n",
+        "said = [Run(offset, offset, 1 + 0 * type_id) for offset, type_id in sorted(self._explicit.items())]\n",
+    ),
     # The client.
     Mutation(
         "a batch that is sent again gets another number",

@@ -10,6 +10,7 @@ from barnabas.testing.simulator.play import Play
 from barnabas.testing.simulator.workloads.foreign_members import ForeignMembers
 from barnabas.testing.simulator.workloads.metered_topic import MeteredTopic
 from barnabas.testing.simulator.workloads.recreated_topic import RecreatedTopic
+from barnabas.testing.simulator.workloads.shared_queue import SharedQueue
 from barnabas.testing.simulator.workloads.shortened_topics import AgedTopic, KeyedTopic, TrimmedTopic
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Scenario(Play):
         KeyedTopic,
         MeteredTopic,
         RecreatedTopic,
+        SharedQueue,
     )
 
     def __init__(self, seed: int) -> None:
