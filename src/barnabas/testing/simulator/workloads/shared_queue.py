@@ -17,6 +17,7 @@ from barnabas.testing.simulator.patience import Patience
 from barnabas.testing.simulator.workloads.writer import OneTopic
 
 if TYPE_CHECKING:
+    from barnabas.client.consumer.consumer_record import ConsumerRecord
     from barnabas.client.consumer.share.share_consumer import ShareConsumer
     from barnabas.protocol.topic_partition import TopicIdPartition
     from barnabas.testing.simulator.actors import Application
@@ -179,7 +180,7 @@ class Taker(Actor):
             if not hurries:
                 self.pause(0.4)
 
-    def _say(self, consumer: ShareConsumer[Any, Any], record: Any, delivery: Delivery) -> None:
+    def _say(self, consumer: ShareConsumer[Any, Any], record: ConsumerRecord[Any, Any], delivery: Delivery) -> None:
         kind = self.random.choice(KINDS)
         said = Said(delivery, kind, self.world.now)
         self._deliveries.asks(said)
