@@ -96,6 +96,7 @@ class _Sent(NamedTuple):
     number: int
     beginning: int
     is_ahead: bool
+    wants_records: bool
 
 
 class ShareConsumeRequestManager:
@@ -310,7 +311,7 @@ class ShareConsumeRequestManager:
         request = share_fetch(self._member, change, said, self._config, polls=asked, waits=not is_ahead)
         state.in_flight = _FETCH
         self.metrics.sent(sum(map(len, said.values())), now)
-        sent = _Sent(node.id, said, now, state.session.number, self._beginning, is_ahead)
+        sent = _Sent(node.id, said, now, state.session.number, self._beginning, is_ahead, wants_records)
         self._client.send(node, request, now).add_listener(
             partial(self._on_fetched, sent), partial(self._on_fetch_failed, sent)
         )
@@ -356,7 +357,8 @@ class ShareConsumeRequestManager:
         if sent.beginning != self._beginning:
             return
         state, message = self._done(sent.node_id, _FETCH), response.message
-        self._assignment.answered(sent.node_id)
+        if sent.wants_records:
+            self._assignment.answered(sent.node_id)
         self.metrics.on_fetched(response.latency, message, response.received_at)
         if state.session.is_new:
             # Each connection has an answer of its own.
@@ -427,7 +429,8 @@ class ShareConsumeRequestManager:
             return
         log.info("A share fetch from node %s failed: %s", sent.node_id, error)
         state = self._done(sent.node_id, _FETCH)
-        self._assignment.answered(sent.node_id)
+        if sent.wants_records:
+            self._assignment.answered(sent.node_id)
         state.session.handle_error()
         state.retry_at = self._client.now + self._retry_backoff
         if isinstance(error, UnsupportedVersionError):
