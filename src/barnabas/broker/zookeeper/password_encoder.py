@@ -24,6 +24,8 @@ _KEY_BITS = (128, 192, 256)
 #: Ciphers of Java with blocks of 64 bits (CVE-2016-2183), some of them with keys that can be tried out.
 _BROKEN = ("Blowfish", "DES", "DESede", "RC2", "TripleDES")
 _SALT_SIZE, _BLOCK_SIZE, _GCM_IV_SIZE, _GCM_TAG_BITS = 256, 16, 12, 128
+#: That takes some seconds, in which a broker does nothing else.
+_MOST_ITERATIONS = 10_000_000
 _DEFAULT_KEY_FACTORY = f"{_KEY_FACTORY}SHA512"
 
 
@@ -76,6 +78,8 @@ class EncoderSettings(NamedTuple):
             return f"cipher.algorithm={self.cipher} is not supported: it is one of {known}"
         if self.key_length not in _KEY_BITS:
             return f"key.length={self.key_length} is none of AES: it is 128, 192 or 256"
+        if not 1 <= self.iterations <= _MOST_ITERATIONS:
+            return f"iterations={self.iterations} is not supported: it is from 1 to {_MOST_ITERATIONS}"
         return ""
 
 

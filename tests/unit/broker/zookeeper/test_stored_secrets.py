@@ -11,7 +11,7 @@ import pytest
 from barnabas import errors
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.zookeeper import znodes
-from barnabas.broker.zookeeper.password_encoder import EncoderSettings, PasswordEncoder
+from barnabas.broker.zookeeper.password_encoder import EncoderSettings, PasswordEncoder, UndecodableSecretError
 from barnabas.broker.zookeeper.stored_secrets import StoredSecrets
 from barnabas.errors import ConfigError
 from barnabas.protocol.messages.alter_configs_request import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
@@ -104,6 +104,19 @@ def test_a_secret_that_cannot_be_read_is_told_once_and_stays_as_it_is(settings: 
     assert _alter(found, str(ME), {"log.retention.ms": "6"}).error_code == 0
     assert _stored(zookeeper) == {_SECRET: before, "log.retention.ms": "6"}
     assert found.warnings == [told]
+
+
+@pytest.mark.parametrize("mode", ["CBC", "CFB", "OFB", "GCM"])
+def test_whatever_is_damaged_in_a_secret_it_is_one_that_cannot_be_read(mode: str) -> None:
+    padding = "NoPadding" if mode == "GCM" else "PKCS5Padding"
+    settings = EncoderSettings(cipher=f"AES/{mode}/{padding}", iterations=2)
+    encoder = PasswordEncoder("new", settings, random.Random(5).randbytes)
+    fields = dict(part.split(":", 1) for part in encoder.encode("key").split(","))
+    for name in fields.keys() - {"authenticationTagLength"}:
+        for value in ("", "0", "-1", "x", "=", "AAAA", "é", "2147483647", "99999999999999", "AES//", "PBKDF2WithHmac"):
+            damaged = ",".join(f"{one}:{value if one == name else text}" for one, text in fields.items())
+            with pytest.raises(UndecodableSecretError):
+                encoder.decode(damaged)
 
 
 def test_a_secret_that_cannot_be_read_may_be_set_anew() -> None:
