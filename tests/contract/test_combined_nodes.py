@@ -12,7 +12,7 @@ import pytest
 from barnabas import AdminClient, NewTopic, Producer
 from barnabas.broker.node_process import NodeProcess
 from barnabas.cli.main import main
-from tests.contract.waiting import create_once, eventually
+from tests.contract.waiting import create_once, eventually, in_sync_replicas
 from tests.peers.apache_kafka import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -71,11 +71,6 @@ def nodes(tmp_path: Path) -> Iterator[_Nodes]:
             process.kill()
 
 
-def _in_sync(admin: AdminClient) -> set[int]:
-    (partition,) = admin.describe_topics(["news"])["news"].partitions
-    return {node.id for node in partition.in_sync_replicas}
-
-
 def test_a_node_with_the_active_controller_dies_and_comes_back(nodes: _Nodes) -> None:
     settings: dict[str, Any] = {"bootstrap.servers": nodes.bootstrap_servers, "reconnect.backoff.max.ms": 200}
     with AdminClient(settings) as admin, Producer({**settings, "acks": "all"}) as producer:
@@ -87,7 +82,7 @@ def test_a_node_with_the_active_controller_dies_and_comes_back(nodes: _Nodes) ->
             create_once(admin, f"topic-{round_}", 1, 2, 30)
             producer.send("news", f"while it is away {round_}".encode()).result(60)
             nodes.start(leader)
-            eventually(lambda: _in_sync(admin) == {1, 2, 3}, 60)
+            eventually(lambda: in_sync_replicas(admin, "news") == [{1, 2, 3}], 60)
         assert admin.describe_metadata_quorum().leader_id in nodes.ports
 
 

@@ -19,22 +19,13 @@ import pytest
 from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer, TopicPartition
 from barnabas.admin import ConfigResource
 from barnabas.cli.main import main
-from barnabas.errors import ConfigError, IllegalStateError, UnknownTopicOrPartitionError
-from tests.contract.waiting import create_once, eventually
+from barnabas.errors import ConfigError, IllegalStateError
+from tests.contract.waiting import create_once, eventually, in_sync_replicas
 from tests.peers.apache_kafka import free_port
 
 _SOON = {"reconnect.backoff.max.ms": 200, "retry.backoff.max.ms": 200}
 #: A few partitions of internal topics are enough, and make the cluster's start cheap.
 _FEW = {"offsets.topic.num.partitions": 2, "transaction.state.log.num.partitions": 2}
-
-
-def _in_sync(admin: AdminClient, topic: str) -> set[int]:
-    try:
-        (partition,) = admin.describe_topics([topic])[topic].partitions
-    except UnknownTopicOrPartitionError:
-        # A broker that has not heard of it yet.
-        return set()
-    return {node.id for node in partition.in_sync_replicas}
 
 
 def _values(broker: Broker, topic: str, count: int) -> list[bytes | None]:
@@ -68,7 +59,7 @@ def test_nothing_is_lost_when_one_of_three_brokers_is_killed_and_comes_back(caps
             admin.create_topics([NewTopic("news", replica_assignments={0: [1, 2, 3]})])
             strict = NewTopic("strict", replica_assignments={0: [2, 3, 1]}, configs={"min.insync.replicas": "3"})
             admin.create_topics([NewTopic("alone", replica_assignments={0: [1]}), strict])
-            eventually(lambda: _in_sync(admin, "news") == {1, 2, 3})
+            eventually(lambda: in_sync_replicas(admin, "news") == [{1, 2, 3}])
             producer.send("news", b"before").result(30)
             broker.kill(1)
             assert broker.pid_of(1) is None
@@ -78,7 +69,7 @@ def test_nothing_is_lost_when_one_of_three_brokers_is_killed_and_comes_back(caps
             wanted = {**below, "underMinIsr": ["alone:0", "strict:0"]}
             eventually(lambda: _trouble(_overview(broker, capsys)) == wanted)
             broker.start(1)
-            eventually(lambda: _in_sync(admin, "news") == {1, 2, 3}, 60)
+            eventually(lambda: in_sync_replicas(admin, "news") == [{1, 2, 3}], 60)
             eventually(lambda: not any(_trouble(_overview(broker, capsys)).values()), 60)
             broker.restart(2)
             producer.send("news", b"after").result(60)
@@ -153,7 +144,7 @@ def test_a_replica_that_was_not_in_sync_leads_only_where_that_is_allowed_or_aske
             allowed = {**least, "unclean.leader.election.enable": "true"}
             for name, configs in (("careful", least), ("careless", allowed)):
                 admin.create_topics([NewTopic(name, replica_assignments={0: [1, 2]}, configs=configs)])
-                eventually(lambda name=name: _in_sync(admin, name) == {1, 2})  # type: ignore[misc]
+                eventually(lambda name=name: in_sync_replicas(admin, name) == [{1, 2}])  # type: ignore[misc]
                 producer.send(name, b"on both").result(30)
             broker.kill(2)
             for name in ("careful", "careless"):
@@ -170,7 +161,7 @@ def test_a_replica_that_was_not_in_sync_leads_only_where_that_is_allowed_or_aske
                 producer.send(name, b"after").result(60)
             broker.start(1)
             for name in ("careful", "careless"):
-                eventually(lambda name=name: _in_sync(admin, name) == {1, 2}, 60)  # type: ignore[misc]
+                eventually(lambda name=name: in_sync_replicas(admin, name) == [{1, 2}], 60)  # type: ignore[misc]
                 assert main(["topic", "elect", name, "-b", broker.bootstrap_servers]) == 0
                 eventually(lambda name=name: _leader(admin, name) == 1)  # type: ignore[misc]
         for name in ("careful", "careless"):

@@ -16,7 +16,7 @@ import pytest
 from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer
 from barnabas.cli.main import main
 from barnabas.errors import ConfigError
-from tests.contract.waiting import eventually
+from tests.contract.waiting import eventually, in_sync_replicas
 from tests.peers import zookeeper
 from tests.peers.zookeeper import ZooKeeper
 
@@ -32,11 +32,6 @@ def _can_run() -> None:
     missing = zookeeper.why_not()
     if missing:
         pytest.skip(missing)
-
-
-def _in_sync(admin: AdminClient, topic: str) -> set[int]:
-    (partition,) = admin.describe_topics([topic])[topic].partitions
-    return {node.id for node in partition.in_sync_replicas}
 
 
 def _values(settings: dict[str, Any], count: int) -> list[bytes | None]:
@@ -56,9 +51,9 @@ def test_nothing_is_lost_when_brokers_and_the_zookeeper_of_their_own_are_killed(
             producer.send("news", b"first").result(30)
             broker.kill(1)
             producer.send("news", b"without broker 1").result(60)
-            eventually(lambda: _in_sync(admin, "news") == {2, 3}, 30)
+            eventually(lambda: in_sync_replicas(admin, "news") == [{2, 3}], 30)
             broker.start(1)
-            eventually(lambda: _in_sync(admin, "news") == {1, 2, 3}, 60)
+            eventually(lambda: in_sync_replicas(admin, "news") == [{1, 2, 3}], 60)
 
             first = broker.pid_of(_ZOOKEEPER)
             broker.kill(_ZOOKEEPER)

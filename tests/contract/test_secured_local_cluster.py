@@ -17,7 +17,7 @@ from barnabas import AdminClient, Consumer, NewTopic, Producer
 from barnabas.cli.main import main
 from barnabas.config.properties_file import read_properties
 from barnabas.errors import KafkaError, TopicAuthorizationError
-from tests.contract.waiting import eventually
+from tests.contract.waiting import eventually, in_sync_replicas
 from tests.peers import zookeeper
 from tests.support.patience import PATIENCE
 
@@ -66,11 +66,7 @@ def test_a_cluster_lets_in_who_can_log_in_and_is_allowed_to(tmp_path: Path, cont
     with _running(tmp_path, *control) as settings:
         with AdminClient(settings) as admin:
             admin.create_topics([NewTopic("orders", 2, 2)])
-            eventually(
-                lambda: all(
-                    len(p.in_sync_replicas) == 2 for p in admin.describe_topics(["orders"])["orders"].partitions
-                )
-            )
+            eventually(lambda: [len(one) for one in in_sync_replicas(admin, "orders")] == [2, 2])
         with Producer({**settings, "acks": "all"}) as producer:
             producer.send("orders", b"first").result(PATIENCE)
         file = str(tmp_path / "data-secure" / "admin.properties")

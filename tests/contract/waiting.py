@@ -25,6 +25,12 @@ def create_once(admin: AdminClient, name: str, partitions: int, replicas: int, t
         admin.create_topics([NewTopic(name, partitions, replicas)], timeout=timeout)
 
 
+def in_sync_replicas(admin: AdminClient, topic: str) -> list[set[int]]:
+    """Return the brokers in sync for each partition; nothing where the broker asked has not heard of the topic yet."""
+    found = admin.describe_topics([topic], raise_errors=False).get(topic)
+    return [] if found is None else [{node.id for node in one.in_sync_replicas} for one in found.partitions]
+
+
 def create_topic(bootstrap_servers: str, name: str, partitions: int, **configs: str) -> str:
     """Create a topic, and wait until the broker knows it: Apache Kafka's controller answers a moment before."""
     with AdminClient(bootstrap_servers=bootstrap_servers) as admin:

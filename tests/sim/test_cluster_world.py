@@ -12,7 +12,7 @@ from barnabas.testing.simulator.cluster.planted_faults import MUTATIONS
 from tests.sim.test_simulator import simulate
 
 #: Seeds with three controllers and with one, that lose disks and power, cut links, pause and kill.
-FIRST, SEEDS = 9, 6
+FIRST, SEEDS = 13, 6
 #: What the nightly form plays.
 MANY = 500
 

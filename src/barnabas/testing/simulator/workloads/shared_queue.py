@@ -251,7 +251,7 @@ class SharedQueue(OneTopic):
                 self._deliveries.check_end(offset)
 
     def _take_the_rest(self) -> bool:
-        """Accept whatever is left, until the group has nothing to deliver."""
+        """Accept what is left, until the group has nothing to deliver."""
         patience = Patience(self.world)
         partition = self.writings.partition
         taken = 0
