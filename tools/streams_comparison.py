@@ -80,7 +80,6 @@ WITHOUT = {
     "StoreQueryParameters": _QUERIES,
     "StreamsConfig$InternalConfig": "Kafka's internal settings",
     "StreamsMetadata": _SPARK,
-    "StreamsMetrics": "sensors of your own are not supported; `metric_groups()` has the engine's",
     "TaskMetadata": _SPARK,
     "ThreadMetadata": _SPARK,
     "Topology$AutoOffsetReset": "`auto_offset_reset=` takes the text",
@@ -146,7 +145,6 @@ RENAMED = {
 }
 
 _BY_METADATA = "`record_metadata()` has it"
-_METRICS = "sensors of your own are not supported; `metric_groups()` has the engine's"
 _NO_FILES = "a task may run on any executor and has no directory of yours"
 _PREFIX = "the prefix is written out"
 _ATTRIBUTE = "an attribute of each object, of the same name in snake_case"
@@ -157,16 +155,13 @@ MISSING = {
     "KafkaStreams$State.*": "compare with members of `State`",
     "KafkaStreams.addStreamThread": _SPARK,
     "KafkaStreams.allLocalStorePartitionLags": _SPARK,
-    "KafkaStreams.cleanUp": "delete the checkpoint and the folder in state.dir, as `barnabas streams reset` tells",
     "KafkaStreams.clientInstanceIds": _SPARK,
-    "KafkaStreams.isPaused": "pausing (KIP-834) is not built; close it and start it again",
     "KafkaStreams.metadataFor*": _SPARK,
-    "KafkaStreams.pause": "pausing (KIP-834) is not built; close it and start it again",
     "KafkaStreams.queryMetadataForKey": _QUERIES,
     "KafkaStreams.removeStreamThread": _SPARK,
-    "KafkaStreams.resume": "pausing (KIP-834) is not built; close it and start it again",
     "KafkaStreams.setStandbyUpdateListener": _SPARK,
     "KafkaStreams.streamsMetadataForStore": _QUERIES,
+    "StreamsMetrics.metrics": "the application has them: `metric_groups()`",
     "StreamsConfig.adminClientPrefix": _PREFIX,
     "StreamsConfig.clientTagPrefix": _PREFIX,
     "StreamsConfig.configDef": "`barnabas.streams.config.SETTINGS`",
@@ -201,7 +196,6 @@ MISSING = {
     "processor.FailOnInvalidTimestamp.onInvalidTimestamp": _A_FUNCTION,
     "processor.LogAndSkipOnInvalidTimestamp.onInvalidTimestamp": _A_FUNCTION,
     "processor.ProcessorContext.headers": "the record has them",
-    "processor.ProcessorContext.metrics": _METRICS,
     "processor.ProcessorContext.offset": _BY_METADATA,
     "processor.ProcessorContext.partition": _BY_METADATA,
     "processor.ProcessorContext.stateDir": _NO_FILES,
@@ -220,7 +214,6 @@ MISSING = {
     "processor.TopicNameExtractor.extract": _A_FUNCTION,
     "processor.UsePartitionTimeOnInvalidTimestamp.onInvalidTimestamp": _A_FUNCTION,
     "processor.api.FixedKeyProcessorSupplier.get": _A_FUNCTION,
-    "processor.api.ProcessingContext.metrics": _METRICS,
     "processor.api.ProcessingContext.stateDir": _NO_FILES,
     "processor.api.ProcessorSupplier.get": _A_FUNCTION,
     "state.DslKeyValueParams.isTimestamped": "`dsl_store_format` says it",
@@ -228,7 +221,7 @@ MISSING = {
     "state.SessionBytesStoreSupplier.retentionPeriod": "`retention_ms`",
     "state.StoreBuilder.build": "a task builds its stores",
     "state.StoreBuilder.loggingEnabled": "`logging`",
-    "state.StoreSupplier.metricsScope": "metrics of all stores have one scope",
+    "state.StoreSupplier.metricsScope": "Kafka's, by the kind of store, with lmdb in the place of rocksdb",
     "state.AggregationWithHeaders.getAggregationOrNull": "`found.aggregation`, or None",
     "state.AggregationWithHeaders.make*": "the class itself makes one",
     "state.ValueAndTimestamp.getValueOrNull": "`found.value`, or None",

@@ -21,6 +21,7 @@ from barnabas.streams import (
     MissingSourceTopicError,
     PunctuationType,
     Record,
+    RecordingLevel,
     Serdes,
     State,
     StateRestoreListener,
@@ -274,3 +275,71 @@ def ancestors(process: int) -> set[int]:
         process = int(Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
         found.add(process)
     return found
+
+
+def test_an_application_can_be_paused_counts_for_itself_and_restores_what_was_cleaned_up(
+    spark: SparkSession, servers: str, new_topic: NewTopicName, checkpoint: str
+) -> None:
+    source, target = new_topic(1), new_topic(1)
+    given = {**settings(servers, f"paused-{source}", checkpoint), "metrics.recording.level": "TRACE"}
+
+    class Counting(ContextualProcessor[str, str]):
+        def init(self, context: Any) -> None:
+            super().init(context)
+            self.words = context.metrics.add_rate_total_sensor("word", "all", "count", RecordingLevel.INFO)
+
+        def process(self, record: Record[str, str]) -> None:
+            self.words.record()
+            self.context.forward(record)
+
+    def application(restored: Restored) -> KafkaStreams:
+        builder = StreamsBuilder()
+        counted = builder.stream(source, key=Serdes.string(), value=Serdes.string()).process(Counting).group_by_key()
+        counted.count(store="counts").to_stream().map_values(str).to(target)
+        made = KafkaStreams(builder.build(), given, spark=spark, checkpoint_location=checkpoint)
+        made.set_global_state_restore_listener(restored)
+        return made
+
+    def wait(streams: KafkaStreams, total: int) -> None:
+        deadline = time.monotonic() + LONGEST
+        while len(committed(servers, target, 1)) < total and time.monotonic() < deadline:
+            assert streams.exception is None
+            time.sleep(0.2)
+
+    def told(streams: KafkaStreams, group: str, **tags: str) -> dict[str, float]:
+        wanted = {name.replace("_", "-"): value for name, value in tags.items()}
+        return next(dict(each.values) for each in streams.metric_groups()
+                    if each.group == group and wanted.items() <= each.tags.items())  # fmt: skip
+
+    send(servers, source, "a")
+    streams = application(Restored())
+    streams.pause()
+    with streams:
+        time.sleep(5)
+        assert streams.is_paused()
+        assert committed(servers, target, 1) == []
+        streams.resume()
+        wait(streams, 1)
+        streams.pause()
+        send(servers, source, "a", "b")
+        time.sleep(3)
+        assert len(committed(servers, target, 1)) == 1
+        with pytest.raises(IllegalStateError, match="Cannot clean up while running"):
+            streams.clean_up()
+        streams.resume()
+        wait(streams, 3)
+        words = told(streams, "stream-word-metrics", word_id="all")
+        counts = told(streams, "stream-state-metrics", lmdb_state_id="counts")
+        task = told(streams, "stream-task-metrics", task_id="0_0")
+    streams.clean_up()
+    send(servers, source, "c")
+    restored = Restored()
+    with application(restored) as again:
+        wait(again, 4)
+
+    assert words["count-total"] == 3
+    assert (counts["estimate-num-keys"], counts["put-latency-max"] > 0) == (2, True)
+    assert counts["record-e2e-latency-max"] > 0
+    assert task["process-latency-avg"] > 0
+    assert restored.ended == [("counts", 3)], "from the changelog's beginning"
+    assert [record.value for record in committed(servers, target, 1)] == [b"1", b"2", b"1", b"3"]

@@ -144,6 +144,8 @@ class _Run:
                 return _failed(result, problem, "input", index)
             outputs.append(self._output())
         result["dropped_records"] = self._driver.dropped_records
+        if self._case.get("metrics"):
+            result["metrics"] = self._driver.metric_groups()
         stores = self._case["expected"].get("stores", {})
         result["stores"] = {name: self._contents(name) for name in stores}
         if "queries" in self._case:

@@ -69,6 +69,19 @@ class Statistic:
         # Last, so that no reader in between finds a value counted and no maximum.
         sample.count += 1
 
+    def record_many(self, count: int, total: float, minimum: float, maximum: float, now: float) -> None:
+        """Count several values at once, by their sum, the least and the greatest of them."""
+        if not count:
+            return
+        sample = self._current
+        if now - sample.began >= self._length:
+            sample = self._advance(now)
+        sample.last = now
+        sample.maximum = max(maximum, sample.maximum)
+        sample.minimum = min(minimum, sample.minimum)
+        sample.total += total
+        sample.count += count
+
     def _advance(self, now: float) -> _Sample:
         count, total, samples = self._samples
         # One more than make the window: the oldest mostly overlaps its beginning.

@@ -142,6 +142,7 @@ if TYPE_CHECKING:
     )
     from barnabas.streams.topology.processor_wrapper import ProcessorWrapper
     from barnabas.streams.topology.record import Record
+    from barnabas.streams.topology.sensors import RecordingLevel, Sensor, Stat, StreamsMetrics
     from barnabas.streams.topology.stores import StoreBuilder, StoreKind, Stores, StoreSupplier
     from barnabas.streams.topology.topology import Topology
     from barnabas.streams.windowed import SessionWindow, TimeWindow, UnlimitedWindow, Window, Windowed
@@ -200,8 +201,10 @@ __all__ = [
     "Punctuator",
     "Record",
     "RecordMetadata",
+    "RecordingLevel",
     "Repartitioned",
     "Response",
+    "Sensor",
     "Serde",
     "Serdes",
     "SessionBytes",
@@ -211,6 +214,7 @@ __all__ = [
     "SessionWindowedSerde",
     "SessionWindows",
     "SlidingWindows",
+    "Stat",
     "State",
     "StateRestoreListener",
     "StateStore",
@@ -227,6 +231,7 @@ __all__ = [
     "StreamsBuilder",
     "StreamsConfig",
     "StreamsError",
+    "StreamsMetrics",
     "StreamsNotStartedError",
     "StreamsRebalancingError",
     "StreamsStoppedError",
@@ -315,6 +320,7 @@ _HOMES = {
     ),
     "barnabas.streams.topology.processor_wrapper": "ProcessorWrapper",
     "barnabas.streams.topology.record": "Record",
+    "barnabas.streams.topology.sensors": "RecordingLevel Sensor Stat StreamsMetrics",
     "barnabas.streams.topology.stores": "StoreBuilder StoreKind StoreSupplier Stores",
     "barnabas.streams.topology.topology": "Topology",
     "barnabas.streams.state.memory": "BytesMap",

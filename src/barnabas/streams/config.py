@@ -24,6 +24,7 @@ from barnabas.streams.engine.timestamp_extractors import (
 )
 from barnabas.streams.serdes.serdes import Serdes
 from barnabas.streams.topology.dsl_store_suppliers import BuiltInDslStoreSuppliers, suppliers_of
+from barnabas.streams.topology.sensors import RecordingLevel
 from barnabas.streams.topology.topology import PROCESS_FIX, WHY_NO_FIX
 
 log = logging.getLogger("barnabas.streams")
@@ -103,6 +104,9 @@ SETTINGS: dict[str, Setting] = {
     "ensure.explicit.internal.resource.naming": Setting("bool", False),
     "internal.topic.prefix": Setting("str", None),
     "max.task.idle.ms": Setting("long", 0),
+    "metrics.num.samples": Setting("int", 2, _at_least(1)),
+    "metrics.recording.level": Setting("str", "INFO", _one_of("INFO", "DEBUG", "TRACE")),
+    "metrics.sample.window.ms": Setting("long", 30_000, _at_least(0)),
     "num.stream.threads": Setting("int", 1, _at_least(1)),
     "num.standby.replicas": Setting("int", 0, _at_least(0)),
     "poll.ms": Setting("long", 100, _at_least(0)),
@@ -206,6 +210,11 @@ class StreamsConfig:
     def stores_headers(self) -> bool:
         """Whether stores of the DSL keep headers: the setting dsl.store.format."""
         return str(self.values["dsl.store.format"]).lower() == "headers"
+
+    @property
+    def recording_level(self) -> RecordingLevel:
+        """The setting metrics.recording.level."""
+        return RecordingLevel[str(self.values["metrics.recording.level"])]
 
     @property
     def cache_max_bytes(self) -> int:

@@ -14,6 +14,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.TreeSet;
+import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
@@ -143,8 +144,19 @@ public class Cases {
                 .filter(metric -> metric.getKey().name().equals("dropped-records-total"))
                 .mapToDouble(metric -> (double) metric.getValue().metricValue()).sum();
             expected.put("dropped_records", (long) dropped);
+            if (given.path("metrics").asBoolean()) {
+                ArrayNode metrics = expected.putArray("metrics");
+                driver.metrics().forEach((name, metric) -> show(metrics.addObject(), name, metric.metricValue()));
+            }
         }
         return expected;
+    }
+
+    private static void show(ObjectNode shown, MetricName name, Object value) {
+        shown.put("group", name.group()).put("name", name.name()).set("tags", JSON.valueToTree(name.tags()));
+        if (value instanceof Number number && Double.isFinite(number.doubleValue())) {
+            shown.put("value", number.doubleValue());
+        }
     }
 
     private ObjectNode output(TopologyTestDriver driver, JsonNode topics) {

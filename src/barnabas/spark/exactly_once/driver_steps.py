@@ -120,10 +120,12 @@ class Driver:
 _DRIVERS: ClientCache[Driver] = ClientCache(most_idle=4)
 
 
-def commit(place: SinkPlace, batch: int, reports: Sequence[protocol.TaskReport]) -> None:
+def commit(place: SinkPlace, batch: int, reports: Sequence[protocol.TaskReport]) -> Decision | None:
     """Commit a batch: see `commit_batch`."""
-    if reports:
-        _perform(place, reports[0].query, protocol.commit_batch(batch, reports), batch)
+    if not reports:
+        return None
+    found: Decision | None = _perform(place, reports[0].query, protocol.commit_batch(batch, reports), batch)
+    return found
 
 
 def abort(place: SinkPlace, reports: Sequence[protocol.TaskReport | None]) -> None:
@@ -143,7 +145,7 @@ def let_go(place: SinkPlace, query: str) -> None:
     _DRIVERS.discard((place, query))
 
 
-def _perform(place: SinkPlace, query: str, steps: protocol.SinkSteps, batch: int | None = None) -> None:
+def _perform(place: SinkPlace, query: str, steps: protocol.SinkSteps, batch: int | None = None) -> Any:
     key = place, query
     driver = _DRIVERS.acquire(key, lambda: Driver(place, query))
     if batch is not None and driver.batch is not None and batch != driver.batch + 1:
@@ -153,7 +155,7 @@ def _perform(place: SinkPlace, query: str, steps: protocol.SinkSteps, batch: int
             driver.close()
         driver = Driver(place, query)
     try:
-        protocol.take_steps(steps, driver)
+        result = protocol.take_steps(steps, driver)
     except BaseException:
         # All that it knows may be wrong now.
         with contextlib.suppress(KafkaError):
@@ -162,6 +164,7 @@ def _perform(place: SinkPlace, query: str, steps: protocol.SinkSteps, batch: int
     if batch is not None:
         driver.batch = batch
     _DRIVERS.release(key, driver)
+    return result
 
 
 def repair(place: SinkPlace, query: str, choice: str | None) -> Decision | None:

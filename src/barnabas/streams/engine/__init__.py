@@ -14,12 +14,14 @@ Rules of the room
 5. An exception of user code goes to the exception handler of its kind, with the node's name; what the handler lets pass
    is counted as dropped, and may be written to a dead-letter queue (KIP-1034). Errors name processor, topic, partition
    and offset.
-6. A task is not thread-safe and is used again after an error only by restoring it: its stores hold half a record.
+6. What measures a task is a class of its own (`measured_task`), made at the levels DEBUG and TRACE alone: at INFO
+   nothing asks a clock or counts a call. A task knows no window of time; `sensor_statistics` makes rates of its counts.
+7. A task is not thread-safe and is used again after an error only by restoring it: its stores hold half a record.
 
-Files: `task` (a task, and what it sends), `global_task` (global stores), `context` (what processors see), `nodes` (the
-nodes of a task), `partition_group` (whose record comes next), `record_deserializer` (records that cannot be read),
-`punctuation`, `record_collector` (serializes what is sent), `exception_handlers`, `timestamp_extractors`, `processors/`
-(Kafka's processor classes).
+Files: `task` (a task, and what it sends), `measured_task`, `measured_store`, `global_task` (global stores), `context`
+(what processors see), `nodes` (the nodes of a task), `partition_group` (whose record comes next), `record_deserializer`
+(records that cannot be read), `punctuation`, `record_collector` (serializes what is sent), `exception_handlers`,
+`timestamp_extractors`, `processors/` (Kafka's processor classes).
 
 Sources: Kafka's packages `processor.internals` and `kstream.internals`; KIP-138, KIP-353, KIP-1033, KIP-1034.
 """

@@ -16,6 +16,7 @@ cdef class TaskContext:
     cdef public RecordContext record_context
     cdef public TaskNode current_node
     cdef object _now_ms
+    cdef public bint measured
 
     cpdef object forward_all(self, Record record)
 

@@ -12,7 +12,7 @@ except ImportError:
     from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ if not cython.compiled:
 
 if TYPE_CHECKING:
     from barnabas.streams.engine.task_node import TaskNode
+    from barnabas.streams.topology.sensors import StreamsMetrics
 
 _log = logging.getLogger("barnabas.streams")
 
@@ -58,6 +59,8 @@ class TaskContext:
         self.record_context: RecordContext | None = None
         self.current_node: TaskNode | None = None
         self._now_ms = 0
+        #: Whether the task measures itself.
+        self.measured = False
 
     # -- what processors use
 
@@ -146,7 +149,13 @@ class TaskContext:
                 "they can provide a StoreBuilder by implementing the stores() method on the Supplier itself. If you do "
                 "not add stores manually, please file a bug report at https://issues.apache.org/jira/projects/KAFKA."
             )
-        return self.task.stores[name]
+        return self.task.processor_store(name)
+
+    @property
+    def metrics(self) -> StreamsMetrics:
+        """The sensors of the task; what yours record is told by `metric_groups()`."""
+        found: StreamsMetrics = self.task.metrics
+        return found
 
     def schedule(
         self,
@@ -219,6 +228,10 @@ class TaskContext:
     def record_dropped(self) -> None:
         """Count a record as dropped."""
         self.task.record_dropped()
+
+    def emission(self) -> Callable[[int], None]:
+        """Return what is told how many windows are emitted from now on; where `measured` is set."""
+        raise NotImplementedError
 
     def changelog_topic(self, store: str) -> str:
         """Return the topic that a store's serdes are told."""

@@ -19,6 +19,7 @@ from barnabas.streams.topology.dsl_store_suppliers import resolved
 from barnabas.streams.topology.nodes import ProcessorTopology
 from barnabas.streams.topology.processor_api import TaskId
 from barnabas.streams.topology.record import Record
+from barnabas.streams.topology.sensors import StreamsMetrics
 
 
 class GlobalTask:
@@ -30,6 +31,7 @@ class GlobalTask:
     def __init__(self, topology: ProcessorTopology, settings: TaskSettings) -> None:
         config = settings.config
         self._topology = topology
+        self.metrics = StreamsMetrics(config.recording_level, config.application_id)
         self.dropped_records = 0
         self.commit_requested = False
         self._handler = LogAndContinueExceptionHandler()
@@ -73,6 +75,10 @@ class GlobalTask:
         finally:
             context.current_node = None
         return self.collector.drain()
+
+    def processor_store(self, name: str) -> StateStore:
+        """Return a store for processors."""
+        return self.stores[name]
 
     def store(self, name: str) -> StateStore | None:
         """Return a store; None when there is none of that name."""

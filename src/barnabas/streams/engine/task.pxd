@@ -18,15 +18,16 @@ cdef class Task:
     cdef public bint commit_requested
     cdef readonly RecordCollector collector
     cdef readonly dict stores
-    cdef object _topology
+    cdef readonly object metrics
+    cdef readonly object _topology
     cdef readonly object _settings
-    cdef TaskContext _context
+    cdef readonly TaskContext _context
     cdef PartitionGroup _group
     cdef object _stream_time_queue
     cdef dict _queues
     cdef dict _kept
     cdef dict _sources
-    cdef dict _nodes
+    cdef readonly dict _nodes
     cdef object _now_ms
 
     @cython.locals(record=StampedRecord, raw=InputRecord, context=TaskContext, node=SourceTaskNode)
@@ -38,5 +39,7 @@ cdef class Task:
     cpdef bint punctuate_stream_time(self) except -1
 
     cpdef list commit(self)
+
+    cpdef object _flush_stores(self)
 
     cdef SourceTaskNode _source(self, object topic)

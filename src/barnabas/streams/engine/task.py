@@ -32,6 +32,8 @@ from barnabas.streams.topology.dsl_store_suppliers import resolved
 from barnabas.streams.topology.nodes import ProcessorTopology
 from barnabas.streams.topology.origins import note_origin
 from barnabas.streams.topology.processor_api import PunctuationType, Punctuator, TaskId
+from barnabas.streams.topology.sensors import StreamsMetrics
+from barnabas.streams.topology.stores import StoreBuilder
 
 if not cython.compiled:
     from barnabas.streams.engine.context import TaskContext
@@ -52,7 +54,8 @@ class TaskSettings(NamedTuple):
     """What a task is told beside its topology.
 
     `partitions_of` returns how many partitions a topic has, for partitioners; `global_store` finds a global store.
-    `keeps_origins` says whether sent records remember where they were made.
+    `keeps_origins` says whether sent records remember where they were made. `clock` gives nanoseconds that only go on,
+    for what is measured at the levels DEBUG and TRACE (`make_task`).
     """
 
     config: StreamsConfig
@@ -60,6 +63,7 @@ class TaskSettings(NamedTuple):
     global_store: Callable[[str], StateStore | None] = lambda name: None
     partitions_of: Callable[[str], int] = lambda topic: 1
     keeps_origins: bool = False
+    clock: Callable[[], int] | None = None
 
 
 @cython.cclass
@@ -79,7 +83,11 @@ class Task:
         self._settings = settings
         self.collector = RecordCollector(self, config.production_exception_handler, settings.partitions_of)
         self.collector.keeps_origins = settings.keeps_origins
-        self._context = TaskContext(self, config.values, config.default_key_serde, config.default_value_serde)
+        self._now_ms = now_ms
+        #: What processors count of themselves, and a `MeasuredTask` of itself.
+        self.metrics = StreamsMetrics(config.recording_level, config.application_id)
+        self._prepare()
+        self._context = self._new_context()
         self._group = PartitionGroup(self._stamp)
         self._stream_time_queue = PunctuationQueue()
         self._queues = {
@@ -89,22 +97,38 @@ class Task:
         self._kept: dict[str, Any] = {}
         self._sources: dict[str, SourceTaskNode] = {}
         self._nodes = make_nodes(topology)
-        self._now_ms = now_ms
         self.stores = self._open_stores(settings.backend or MemoryBackend())
         self._init_nodes()
+
+    def _prepare(self) -> None:
+        """Do what comes before the context is made."""
+
+    def _new_context(self) -> TaskContext:
+        config = self._settings.config
+        return TaskContext(self, config.values, config.default_key_serde, config.default_value_serde)
+
+    def _new_cache(self) -> RecordCache:
+        return RecordCache(self._settings.config.cache_max_bytes)
 
     def _open_stores(self, backend: Backend) -> dict[str, StateStore]:
         stores = {}
         config = self._settings.config
-        shared = RecordCache(config.cache_max_bytes)
+        shared = self._new_cache()
         for name, builder in self._topology.state_stores.items():
             builder = resolved(builder, config.dsl_store_suppliers, with_headers=config.stores_headers)
             store = make_store(builder, backend)
             if builder.caching and shared.max_bytes > 0:
                 store.enable_cache(shared, cache_interval_ms(builder))
-            store.init(self._context)
+            self._open_store(store, builder)
             stores[name] = store
         return stores
+
+    def _open_store(self, store: StateStore, builder: StoreBuilder) -> None:
+        store.init(self._context)
+
+    def processor_store(self, name: str) -> Any:
+        """Return a store for processors."""
+        return self.stores[name]
 
     def _init_nodes(self) -> None:
         context = self._context
@@ -180,8 +204,7 @@ class Task:
 
     def commit(self) -> list[OutputRecord]:
         """Flush caches and buffers; return what was sent since the last commit, changelog records at the end."""
-        for store in self.stores.values():
-            store.flush()
+        self._flush_stores()
         sent = self.collector.drain()
         partition = self.id.partition
         for name, store in self.stores.items():
@@ -194,6 +217,10 @@ class Task:
                 ]
         self.commit_requested = False
         return sent
+
+    def _flush_stores(self) -> None:
+        for store in self.stores.values():
+            store.flush()
 
     @property
     def waits(self) -> bool:

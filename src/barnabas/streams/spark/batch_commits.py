@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,9 +19,13 @@ from barnabas.streams.spark.task_manager import Request
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from barnabas.spark.exactly_once.decision import TaskState
     from barnabas.spark.exactly_once.driver_steps import SinkPlace
 
 LOGGER = logging.getLogger("barnabas.streams")
+
+#: Seconds after which a batch that waits looks whether it is still wanted.
+_LOOK = 0.2
 
 #: Has tasks compute a batch as long as it is wanted: `TaskDispatcher.run`.
 Running = Callable[[Sequence[Request], Callable[[], bool]], list[TaskReport]]
@@ -33,7 +38,8 @@ class BatchFailedError(StreamsError):
 class BatchCommits:
     """What a query gives each of its batches to (`foreachBatch`); Spark calls it in this process, in its own thread.
 
-    `error` is what the last batch failed with, `is_wanted` says whether the query still runs.
+    `error` is what the last batch failed with, `is_wanted` says whether the query still runs. As long as `goes_on` is
+    not set the next batch waits.
     """
 
     def __init__(
@@ -45,14 +51,24 @@ class BatchCommits:
         self._committed = committed
         self.error: Exception | None = None
         self.is_wanted: Callable[[], bool] = lambda: True
+        #: By task, the state after the last batch that was committed here.
+        self.decided: dict[str, TaskState] = {}
+        self.goes_on = threading.Event()
+        self.goes_on.set()
 
     def __call__(self, planned: DataFrame, batch: int) -> None:
         """Have the tasks run and commit the batch."""
         try:
+            self._wait()
             self._commit(planned, batch)
         except Exception as error:  # noqa: BLE001  it is told to whom it concerns by `error`
             self.error = error
             raise BatchFailedError(f"batch {batch} was not committed: {type(error).__name__}") from None
+
+    def _wait(self) -> None:
+        while not self.goes_on.wait(_LOOK):
+            if not self.is_wanted():
+                raise StreamsError("the query was stopped while the application was paused")
 
     def _commit(self, planned: DataFrame, batch: int) -> None:
         began = time.monotonic()
@@ -67,7 +83,9 @@ class BatchCommits:
             driver.abort_run(self._place, query, run)
             raise
         computed = time.monotonic()
-        driver.commit(self._place, batch, reports)
+        decision = driver.commit(self._place, batch, reports)
+        if decision is not None:
+            self.decided = decision.states_after()
         now = time.monotonic()
         self._committed(now - began, now - computed)
 

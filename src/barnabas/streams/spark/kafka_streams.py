@@ -17,12 +17,12 @@ from barnabas.client.admin.admin_client import AdminClient
 from barnabas.clock import wall_clock_ms
 from barnabas.errors import IllegalStateError
 from barnabas.network.metric_group import Measured, MetricGroup
-from barnabas.network.sampled_stat import MetricConfig
 from barnabas.spark.exactly_once import driver_steps
 from barnabas.streams.config import StreamsConfig
 from barnabas.streams.durations import Duration, as_ms
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.queries.store_view import StoreView
+from barnabas.streams.sensor_statistics import metric_config
 from barnabas.streams.spark import (
     group_offsets,
     internal_topics,
@@ -37,7 +37,8 @@ from barnabas.streams.spark.group_offsets import GroupOffsets
 from barnabas.streams.spark.local_checkpoint import without_programs
 from barnabas.streams.spark.pattern_topics import PatternTopics
 from barnabas.streams.spark.slow_starts import SlowStarts
-from barnabas.streams.spark.streams_metrics import StreamsMetrics
+from barnabas.streams.spark.state_directory import remove_all
+from barnabas.streams.spark.streams_metrics import ApplicationMetrics
 from barnabas.streams.spark.task_dispatcher import TaskDispatcher, bind_address, placed_by_spark
 from barnabas.streams.spark.task_measures import RestoreEvent, TaskMeasures
 from barnabas.streams.spark.wall_clocks import WallClocks
@@ -126,6 +127,8 @@ class KafkaStreams(Measured):
         self._trigger = dict(trigger or {"processingTime": "0 seconds"})
         self._state = State.CREATED
         self._changed = threading.Condition(threading.RLock())
+        self._goes_on = threading.Event()
+        self._goes_on.set()
         self._listener: StateListener | None = None
         self._handler: ExceptionHandler = lambda error: StreamThreadExceptionResponse.SHUTDOWN_CLIENT
         self._query: StreamingQuery | None = None
@@ -133,7 +136,7 @@ class KafkaStreams(Measured):
         self._slow_starts = SlowStarts(self._config.application_id)
         self._exception: BaseException | None = None
         self._restore_listener = StateRestoreListener()
-        self._metrics = StreamsMetrics(self._config.application_id, time.monotonic, MetricConfig())
+        self._metrics = ApplicationMetrics(self._config.application_id, time.monotonic, metric_config(self._config))
 
     # -- life
 
@@ -185,6 +188,32 @@ class KafkaStreams(Measured):
                 return False
         self._set(State.NOT_RUNNING)
         return True
+
+    def pause(self) -> None:
+        """Process nothing more, from the next batch on, until `resume()` (KIP-834); the state does not change.
+
+        What is being computed is finished first. Before `start()` the application begins paused.
+        """
+        self._goes_on.clear()
+
+    def resume(self) -> None:
+        """Go on after `pause()`."""
+        self._goes_on.set()
+
+    def is_paused(self) -> bool:
+        """Tell whether it was paused."""
+        return not self._goes_on.is_set()
+
+    def clean_up(self) -> None:
+        """Delete what this machine keeps of the stores, below `state.dir`; the next start restores them.
+
+        Output and positions stay as they are: those are of the checkpoint, which is not deleted. Raises
+        IllegalStateError while it runs, `StreamsError` when another process has the state.
+        """
+        with self._changed:
+            if self._state not in (State.CREATED, State.NOT_RUNNING, State.ERROR):
+                raise IllegalStateError("Cannot clean up while running.")
+            remove_all(application_folder(self._config))
 
     def __enter__(self) -> KafkaStreams:
         """Start unless it was started."""
@@ -334,6 +363,7 @@ class KafkaStreams(Measured):
         found = data_source(self._application, self._clocks.path)
         self._spark.dataSource.register(found)
         batches = self._batches = BatchCommits(self._application.place, self._dispatcher.run, self._metrics.committed)
+        batches.goes_on = self._goes_on
         writer = self._spark.readStream.format(found.name()).load().writeStream.foreachBatch(self._batches)
         writer = writer.queryName(self._config.application_id).option("checkpointLocation", self._checkpoint)
         with without_programs(self._spark, self._checkpoint):
@@ -351,7 +381,7 @@ class KafkaStreams(Measured):
         with contextlib.ExitStack() as stack:
             for each in (offsets, self._clocks, self._pattern_topics):
                 stack.enter_context(contextlib.closing(each))
-            stack.callback(lambda: self._dispatcher.close())
+            stack.callback(lambda: self._dispatcher.close(self._batches.decided))
             self._follow(offsets)
             decided = partial(starting_offsets.decided_offsets, self._application.place)
             offsets.commit_decided(decided, str(self.query.id))
@@ -397,7 +427,7 @@ class KafkaStreams(Measured):
         LOGGER.info("%s: topics have appeared that a pattern matches", self._config.application_id)
         if not self._set(State.REBALANCING):
             return
-        self._dispatcher.close()
+        self._dispatcher.close(self._batches.decided)
         try:
             self._application = self._prepared()
             self._dispatcher = self._new_dispatcher()

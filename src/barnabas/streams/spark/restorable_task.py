@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +14,8 @@ from typing import NamedTuple, TypedDict
 
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.exactly_once.decision import TaskState
+from barnabas.streams.engine.measured_store import scope_of
+from barnabas.streams.engine.measured_task import MeasuredTask, make_task
 from barnabas.streams.engine.task import Task, TaskSettings
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.spark.state_directory import Kept, KeptState
@@ -24,6 +26,7 @@ from barnabas.streams.store_changelog_reader import ChangelogReader
 from barnabas.streams.topology.dsl_store_suppliers import resolved
 from barnabas.streams.topology.nodes import ProcessorTopology
 from barnabas.streams.topology.processor_api import TaskId
+from barnabas.streams.topology.stores import StoreBuilder
 
 LOGGER = logging.getLogger("barnabas.streams")
 
@@ -71,6 +74,7 @@ class EngineTask(HeldTask):
         self._topics: dict[str, str] = {}
         self._topic_ids: dict[str, str] = {}
         self._layouts: dict[str, str] = {}
+        self._scopes: dict[str, str] = {}
         self._positions: dict[str, int] = {}
         self._kept_ms = 0
         self._restored = 0
@@ -93,7 +97,7 @@ class EngineTask(HeldTask):
         self._topic_ids = reader.topic_ids(topics.values()) if topics else {}
         kept = self._back(plan, reader, ends)
         backend = None if self.kept is None else self.kept.backend
-        task = Task(plan.topology, plan.id, plan.settings._replace(backend=backend), plan.batch["now_ms"])
+        task = make_task(plan.topology, plan.id, plan.settings._replace(backend=backend), plan.batch["now_ms"])
         for name, times in kept.times.items():
             if name in task.stores and task.stores[name].persistent:
                 task.stores[name].restore_times(times)
@@ -104,10 +108,14 @@ class EngineTask(HeldTask):
             if start is not None:
                 self._positions[topic] = start
         self.task = task
+        self._scopes = {name: scope_of(builder) for name, builder in _builders(plan)}
         for name, topic in topics.items():
             partition = TopicPartition(topic, plan.id.partition)
             restoring = _Restoring(name, partition, self._positions.get(topic), ends[topic], tell)
+            began = time.perf_counter_ns()
             self._catch_up(task.stores[name], reader, restoring)
+            if isinstance(task, MeasuredTask):
+                task.record_restoration(name, time.perf_counter_ns() - began)
         if state is not None:
             task.restore_metadata(json.loads(state.note)["metadata"].encode())
         self._kept_ms = 0
@@ -185,7 +193,7 @@ class EngineTask(HeldTask):
         if self.task is not None and now_ms - self._sized_ms >= _SIZE_EVERY_MS:
             self._sized_ms = now_ms
             maps = Counter[str]() if self.kept is None else self.kept.backend.entries()
-            stores = {name: size_of(name, store, maps) for name, store in self.task.stores.items()}
+            stores = {name: size_of(name, store, self._scopes[name], maps) for name, store in self.task.stores.items()}
             self._sizes = stores, 0 if self.kept is None else self.kept.backend.size()
         return self._sizes
 
@@ -195,6 +203,15 @@ class EngineTask(HeldTask):
         self._positions |= _known_ends(plan, state, self.task.id.partition, self._topics.values())
         if plan["now_ms"] - self._kept_ms >= KEEP_EVERY_MS:
             self._keep(plan["now_ms"])
+
+    def keep_at_end(self, state: TaskState, now_ms: int) -> None:
+        """See `state_protocol.end_task`: the stores stand after this state, and no batch follows that would tell."""
+        assert self.task is not None, "it was restored"
+        number, topics = self.task.id.partition, set(self._topics.values())
+        read = {topic: ends[str(number)] for topic, ends in json.loads(state.note)["positions"].items()}
+        written = {topic: end for topic, end in _written_ends(state, number).items() if topic in topics}
+        self._positions |= {topic: end for topic, end in read.items() if topic in topics} | written
+        self._keep(now_ms)
 
     def _keep(self, now_ms: int) -> None:
         if self.kept is None or self.task is None:
@@ -225,15 +242,20 @@ class EngineTask(HeldTask):
 
 def _layouts(plan: TaskPlan) -> dict[str, str]:
     """Return how the bytes of each store on disk lie there: what decides on its keys and its segments."""
-    config = plan.settings.config
     found = {}
-    for name, builder in plan.topology.state_stores.items():
-        store = resolved(builder, config.dsl_store_suppliers, with_headers=config.stores_headers)
+    for name, store in _builders(plan):
         if store.persistent:
             interval = store.segment_interval_ms or store.retention_ms or store.history_retention_ms
             parts = (store.kind.value, store.headers, store.time_ordered, store.indexed, interval)
             found[name] = " ".join(map(str, parts))
     return found
+
+
+def _builders(plan: TaskPlan) -> Iterator[tuple[str, StoreBuilder]]:
+    """Yield the stores as they are, the settings taken into account."""
+    config = plan.settings.config
+    for name, builder in plan.topology.state_stores.items():
+        yield name, resolved(builder, config.dsl_store_suppliers, with_headers=config.stores_headers)
 
 
 class _Restoring:
@@ -262,8 +284,12 @@ class _Restoring:
         self._event("end" if kind is None else "suspended", self.start or 0, self._position, self._records)
 
 
+def _written_ends(state: TaskState, number: int) -> dict[str, int]:
+    """Return by topic where a partition goes on after what the task has written to it."""
+    return {topic: ends[str(number)] + 1 for topic, ends in state.ends.items() if str(number) in ends}
+
+
 def _known_ends(plan: BatchPlan, state: TaskState | None, number: int, topics: object = None) -> dict[str, int]:
     """Return the ends that plan and decision tell: a task's own source that serves as changelog, and what it wrote."""
-    written = {} if state is None else state.ends
-    found = {topic: ends[str(number)] + 1 for topic, ends in written.items() if str(number) in ends}
+    found = {} if state is None else _written_ends(state, number)
     return found | {topic: start for topic, partition, start, _ in plan["ranges"] if partition == number}

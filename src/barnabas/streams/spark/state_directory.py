@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from barnabas.streams.errors import ProcessorStateError
+from barnabas.streams.errors import ProcessorStateError, StreamsError
 from barnabas.streams.state.disk import DiskBackend
 
 LOGGER = logging.getLogger("barnabas.streams")
@@ -142,6 +142,25 @@ def clean(folder: Path, ends: Mapping[str, Mapping[str, int]], delay_ms: int, ac
             if _lag(directory, ends.get(directory.name.partition(".")[0], {})) > acceptable_lag:
                 shutil.rmtree(directory, ignore_errors=True)
                 removed.append(directory)
+    return removed
+
+
+def remove_all(folder: Path) -> list[Path]:
+    """Remove the directories of all tasks, and return them. Raises `StreamsError` when a process has one of them."""
+    removed, held = [], []
+    for directory in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if not _TASK.fullmatch(directory.name):
+            continue
+        with (directory / _LOCK).open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                held.append(directory)
+                continue
+            shutil.rmtree(directory, ignore_errors=True)
+            removed.append(directory)
+    if held:
+        raise StreamsError(f"processes have the state in {', '.join(map(str, held))}: close the application that runs")
     return removed
 
 

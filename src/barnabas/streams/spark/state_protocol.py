@@ -12,8 +12,9 @@ written: what was computed twice has two notes, and one of them counts. A batch 
 Where the topology has changed since, `moved_states` says which states a task goes on from.
 
 What a machine keeps of a task on its disk is always the state after a decided batch, with the offsets up to which it
-has the changelogs: it is kept when the next batch finds it decided, never before. So wherever a process dies, and
-however old what it left is, a task goes on from there by reading the changelogs from these offsets on.
+has the changelogs: it is kept when the next batch finds it decided, or when the driver that decided it closes the
+application and says so (`end_task`), never before. So wherever a process dies, and however old what it left is, a task
+goes on from there by reading the changelogs from these offsets on.
 
 The caller that takes these steps holds the task for itself: two attempts in one process must not share its stores.
 """
@@ -97,6 +98,19 @@ def run_task(task: TaskBatch, held: HeldTask) -> Steps:
     yield Keep(before)
     held.note = None  # until all of the batch is done
     held.note = yield Compute()
+    return True
+
+
+def end_task(held: HeldTask, decided: TaskState | None) -> Steps:
+    """Keep what is held of a task that is closed; returns whether it was kept.
+
+    `decided` is the task's state by the last decision of the driver that closes it, None if it knows of none. Where
+    that is the state that is held it is one after a decided batch, even if other drivers have decided more since.
+    """
+    note, held.note = held.note, None
+    if note is None or decided is None or decided.note != note:
+        return False
+    yield Keep(decided)
     return True
 
 

@@ -1,7 +1,8 @@
 """The metrics of an application under the names of KIP-444: those of its client, its query, tasks, nodes and stores.
 
 The query is the thread. Counts are those of finished batches, since this `KafkaStreams` was made; rates, averages and
-maxima are of `metrics.num.samples` windows of `metrics.sample.window.ms`.
+maxima are of `metrics.num.samples` windows of `metrics.sample.window.ms`. What sensors in the tasks have recorded, the
+engine's at DEBUG and TRACE and those of processors, comes beside.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Mapping
 
 from barnabas.network.metric_group import MetricGroup
 from barnabas.network.sampled_stat import MetricConfig, Statistic
+from barnabas.streams.sensor_statistics import SensorStatistics, merged
 from barnabas.streams.spark.task_measures import TaskMeasures
 
 THREAD, TASK, NODE = "thread-id", "task-id", "processor-node-id"
@@ -24,7 +26,7 @@ class _Statistics(defaultdict[tuple[str, ...], Statistic]):
         super().__init__(lambda: Statistic(config))
 
 
-class StreamsMetrics:
+class ApplicationMetrics:
     """Takes what the tasks have counted, and has Kafka's groups of it. For any thread."""
 
     def __init__(self, application: str, clock: Callable[[], float], config: MetricConfig) -> None:
@@ -32,7 +34,7 @@ class StreamsMetrics:
         self._clock = clock
         self._statistics = _Statistics(config)
         self._latest: dict[str, TaskMeasures] = {}
-        self._ages: dict[tuple[str, str], tuple[float, float, float]] = {}
+        self._sensors = SensorStatistics(config)
         self._counts: defaultdict[tuple[str, str, str, str, str], int] = defaultdict(int)
         self._remaining: dict[tuple[str, str], tuple[int, int]] = {}
         self._lock = threading.Lock()
@@ -46,7 +48,7 @@ class StreamsMetrics:
             self._latest[task] = measures
             self._records += measures.processed
             for name, value in (
-                ("process", measures.processed), ("process-latency", measures.seconds * 1000),
+                ("process", measures.processed), ("batch-latency", measures.seconds * 1000),
                 ("dropped-records", measures.dropped), ("restore", measures.restored),
             ):  # fmt: skip
                 self._statistics[name, task].record(value, now)
@@ -57,11 +59,12 @@ class StreamsMetrics:
                     if what == "consumed":
                         self._statistics["process", task, node].record(records, now)
             for node, age in measures.ages.items():
-                self._ages[task, node] = (age.total / age.records, age.least, age.greatest)
+                self._statistics["age", task, node].record_many(*age, now)
             for store, size_found in measures.stores.items():
                 if size_found.buffered is not None:
                     for name, value in zip(("count", "size"), size_found.buffered, strict=True):
                         self._statistics[f"suppression-buffer-{name}", task, store].record(value, now)
+            self._sensors.take(measures.sensors, now)
 
     def committed(self, batch_seconds: float, commit_seconds: float) -> None:
         """Count a batch that was committed; how long it took, and its commit among that."""
@@ -97,7 +100,7 @@ class StreamsMetrics:
                 found.append(self._of_task(task, measures))
                 found += self._of_nodes(task)
                 found += self._of_stores(task, measures)
-            return found
+            return merged([*found, *self._sensors.groups(self._clock())])
 
     def _of_thread(self) -> MetricGroup:
         now = self._clock()
@@ -114,7 +117,7 @@ class StreamsMetrics:
         now, values = self._clock(), dict[str, float]()
         for name in ("process", "dropped-records", "restore"):
             values |= self._statistics[name, task].at(now).metered(name)
-        values |= self._statistics["process-latency", task].at(now).averaged("process-latency")
+        values |= self._statistics["batch-latency", task].at(now).averaged("batch-latency")
         left = [records for (of_task, _), (_, records) in self._remaining.items() if of_task == task]
         values["restore-remaining-records-total"] = sum(left)
         values["state-size-bytes"] = measures.disk_bytes
@@ -123,14 +126,13 @@ class StreamsMetrics:
     def _of_nodes(self, task: str) -> list[MetricGroup]:
         now, found = self._clock(), list[MetricGroup]()
         tags: Mapping[str, str]
-        for key in sorted(key for key in self._statistics if key[:2] == ("process", task) and len(key) == 3):
-            node = key[2]
+        for node in sorted(key[2] for key in self._statistics if key[:2] == ("age", task)):
+            values = {}
+            if (processed := self._statistics.get(("process", task, node))) is not None:
+                values = processed.at(now).metered("process")
+            age = self._statistics["age", task, node].at(now)
+            values |= age.averaged("record-e2e-latency") | {"record-e2e-latency-min": age.minimum}
             tags = {**self._thread, TASK: task, NODE: node}
-            values = self._statistics[key].at(now).metered("process")
-            if (age := self._ages.get((task, node))) is not None:
-                values |= {
-                    f"record-e2e-latency-{name}": value for name, value in zip(("avg", "min", "max"), age, strict=True)
-                }
             found.append(MetricGroup("stream-processor-node-metrics", tags, values))
         by_topic: defaultdict[tuple[str, str], dict[str, float]] = defaultdict(dict)
         for (unit, what, of_task, node, topic), count in self._counts.items():
@@ -146,13 +148,12 @@ class StreamsMetrics:
         for store, size in sorted(measures.stores.items()):
             values: dict[str, float] = {}
             if size.entries is not None:
-                values["estimate-num-keys"] = size.entries
+                values["num-keys" if size.scope.startswith("in-memory") else "estimate-num-keys"] = size.entries
             for name in ("count", "size"):
                 if size.buffered is not None:
                     statistic = self._statistics[f"suppression-buffer-{name}", task, store]
                     values |= statistic.at(now).averaged(f"suppression-buffer-{name}")
-            scope = "lmdb" if size.is_persistent else "in-memory"
             if values:
-                tags = {**self._thread, TASK: task, f"{scope}-state-id": store}
+                tags = {**self._thread, TASK: task, f"{size.scope}-state-id": store}
                 found.append(MetricGroup("stream-state-metrics", tags, values))
         return found

@@ -12,15 +12,26 @@ import hmac
 import os
 import socket
 import struct
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.streams.errors import StreamsError
+
+if TYPE_CHECKING:
+    from barnabas.spark.exactly_once.decision import TaskState
 
 #: Seconds that the other side may take to introduce itself.
 INTRODUCTION = 30.0
 
-#: What the driver sends in place of a request when the application is closed: the process is to close its tasks.
-END = b""
+
+class End(NamedTuple):
+    """What the driver sends in place of a request when the application is closed: the process is to close its tasks.
+
+    `decided` are the states after the last batch that this driver knows to be decided, by task.
+    """
+
+    decided: Mapping[str, TaskState]
+
 
 _SIZE = struct.Struct(">I")
 _NUMBER = struct.Struct(">Q")

@@ -21,12 +21,13 @@ from barnabas.spark.exactly_once.commit_protocol import TaskReport, take_steps
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.spark import batch_protocol as protocol
 from barnabas.streams.spark.batch_protocol import Outcome
-from barnabas.streams.spark.task_channel import END, Address, Channel, ChannelError
+from barnabas.streams.spark.task_channel import Address, Channel, ChannelError, End
 from barnabas.streams.spark.task_measures import RestoreEvent, TaskAnswer, TaskMeasures
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
+    from barnabas.spark.exactly_once.decision import TaskState
     from barnabas.streams.spark.task_manager import Request
 
 LOGGER = logging.getLogger("barnabas.streams")
@@ -113,8 +114,12 @@ class TaskDispatcher:
         if channel is not None:
             channel.close()
 
-    def close(self) -> None:
-        """End all processes, and wait a while until they have closed their tasks: the next start opens them again."""
+    def close(self, decided: Mapping[str, TaskState] | None = None) -> None:
+        """End all processes, and wait a while until they have closed their tasks: the next start opens them again.
+
+        `decided` is what this driver knows of the tasks' states: they keep what they hold of them.
+        """
+        end = pickle.dumps(End(decided or {}))
         with self._changed:
             self._is_closed = True
             channels, self._channels = [*self._channels.values()], {}
@@ -123,7 +128,7 @@ class TaskDispatcher:
         self._listener.close()
         for channel in channels:
             with contextlib.suppress(OSError):
-                channel.send(END)
+                channel.send(end)
         _await_closed(channels, time.monotonic() + _ENDED)
         for channel in channels:
             channel.close()

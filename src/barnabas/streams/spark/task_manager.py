@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas import anatomy
 from barnabas.client.admin.admin_client import AdminClient
+from barnabas.clock import wall_clock_ms
 from barnabas.errors import KafkaError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.co_partitioned_rows import read_records
@@ -35,7 +36,15 @@ from barnabas.streams.spark.moved_states import TaskShape
 from barnabas.streams.spark.restorable_task import BatchPlan, EngineTask, TaskPlan
 from barnabas.streams.spark.send_errors import SendErrors, asks
 from barnabas.streams.spark.state_directory import clean
-from barnabas.streams.spark.state_protocol import Compute, Keep, ReadDecision, Restore, TaskBatch, run_task
+from barnabas.streams.spark.state_protocol import (
+    Compute,
+    Keep,
+    ReadDecision,
+    Restore,
+    TaskBatch,
+    end_task,
+    run_task,
+)
 from barnabas.streams.spark.task_events import TaskTeller
 from barnabas.streams.spark.task_measures import BatchCounts, RestoreEvent, TaskAnswer, TaskMeasures
 from barnabas.streams.spark.topology_shape import fingerprint
@@ -154,7 +163,8 @@ class TaskHome:
         id = TaskId.parse(plan["task"])
         self.catch_up_global(plan)
         topology = self._application.subtopologies[id.subtopology]
-        settings = TaskSettings(self._config, None, self._global_store, self._partitions_of, self.keeps_origins)
+        shared = self._global_store, self._partitions_of, self.keeps_origins
+        settings = TaskSettings(self._config, None, *shared, time.perf_counter_ns)
         tell = self.teller(plan["task"]).restoring(self._tell)
         held.restore(TaskPlan(topology, id, settings, plan), self._changelogs, state, tell)
         if held.kept is not None and self._last is not None:
@@ -219,10 +229,15 @@ class TaskHome:
         """Close the producer, which would go on asking brokers; the tasks stay as they are."""
         task_writer.let_go(self._application.place)
 
-    def close(self) -> None:
-        """Close tasks and connections."""
+    def close(self, decided: Mapping[str, TaskState] | None = None) -> None:
+        """Close tasks and connections; of these states, by task, is kept what is held: `state_protocol.end_task`."""
         self.rest()
-        for held in self._held.values():
+        for name, held in self._held.items():
+            try:
+                for step in end_task(held, (decided or {}).get(name)):
+                    held.keep_at_end(step.state, wall_clock_ms())
+            except ProcessorStateError as problem:
+                LOGGER.warning("the state of task %s is not kept: %s", name, problem)
             held.close()
         self._changelogs.close()
         for client in (self._decisions, self._admin):
@@ -290,6 +305,7 @@ class Attempt:
             counts.ages,
             *self._held.sizes(self._plan["now_ms"]),
             min(task.wall_clock_intervals(), default=None),
+            task.metrics.read(),
         )
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.exactly_once.commit_protocol import TaskReport
 from barnabas.streams.state.time_ordered_buffer import TimeOrderedChangeBuffer
+from barnabas.streams.topology.sensors import SensorReading
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,9 +29,12 @@ class Age(NamedTuple):
 
 
 class StoreSize(NamedTuple):
-    """How many entries a store has, about; records and bytes of a suppression buffer, else None."""
+    """How many entries a store has, about; records and bytes of a suppression buffer, else None.
 
-    is_persistent: bool
+    `scope` is what the tag of its metrics begins with.
+    """
+
+    scope: str
     entries: int | None
     buffered: tuple[int, int] | None = None
 
@@ -39,7 +43,8 @@ class TaskMeasures(NamedTuple):
     """What a task has counted in one batch; `seconds` is how long it took.
 
     `clock_ms` is how often punctuators by the wall clock want it to run. `consumed` and `produced` are records and
-    bytes by node and topic, `ages` those of the records by source node.
+    bytes by node and topic, `ages` those of the records by source node and sink. `sensors` are the engine's, at the
+    levels DEBUG and TRACE, and those of processors.
     """
 
     task: str
@@ -52,6 +57,7 @@ class TaskMeasures(NamedTuple):
     stores: dict[str, StoreSize]
     disk_bytes: int
     clock_ms: int | None = None
+    sensors: tuple[SensorReading, ...] = ()
 
     @property
     def processed(self) -> int:
@@ -106,24 +112,32 @@ class BatchCounts:
 
     def read(self, rows: pa.RecordBatch) -> None:
         """Count the source's rows."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         for node, topic, chosen in _by_topic(self._sources, rows):
             _count(self.consumed, (node, topic), chosen)
-            # As floats: the sum of a million times in microseconds is no 64-bit number.
-            times = pc.divide(chosen.column("timestamp").cast(pa.int64()).cast(pa.float64()), 1000.0)
-            found, total = pc.min_max(times), pc.sum(times).as_py()
-            least, greatest = (self._now_ms - found[name].as_py() for name in ("max", "min"))
-            before = self.ages.get(node, Age(0, 0.0, least, greatest))
-            age = before.total + self._now_ms * len(times) - total
-            whole = min(before.least, least), max(before.greatest, greatest)
-            self.ages[node] = Age(before.records + len(times), age, *whole)
+            self._measure_age(node, chosen)
 
     def wrote(self, rows: pa.RecordBatch, sign: int = 1) -> None:
         """Count rows for the sink, or with -1 take them back; those of changelogs are none of a sink's."""
         for node, topic, chosen in _by_topic(self._sinks, rows):
             _count(self.produced, (node, topic), chosen, sign)
+            if sign > 0:
+                self._measure_age(node, chosen)
+
+    def _measure_age(self, node: str, rows: pa.RecordBatch) -> None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        column = rows.column("timestamp")
+        # As floats: the sum of a million times in microseconds is no 64-bit number.
+        times = column.cast(pa.int64()).cast(pa.float64())
+        if pa.types.is_timestamp(column.type):  # the source's; those for the sink are milliseconds
+            times = pc.divide(times, 1000.0)
+        found, total = pc.min_max(times), pc.sum(times).as_py()
+        least, greatest = (self._now_ms - found[name].as_py() for name in ("max", "min"))
+        before = self.ages.get(node, Age(0, 0.0, least, greatest))
+        age = before.total + self._now_ms * len(times) - total
+        whole = min(before.least, least), max(before.greatest, greatest)
+        self.ages[node] = Age(before.records + len(times), age, *whole)
 
 
 def _by_topic(nodes: dict[str, str], rows: pa.RecordBatch) -> Iterator[tuple[str, str, pa.RecordBatch]]:
@@ -147,15 +161,15 @@ def _count(
     counts[key] = records + sign * rows.num_rows, before + sign * size
 
 
-def size_of(name: str, store: StateStore, on_disk: Counter[str]) -> StoreSize:
+def size_of(name: str, store: StateStore, scope: str, on_disk: Counter[str]) -> StoreSize:
     """Return how large a store is; `on_disk` are the entries of the maps on disk, by name."""
     buffered = None
     if isinstance(store, TimeOrderedChangeBuffer):
         buffered = store.num_records, store.buffer_size
     if store.persistent:
-        return StoreSize(True, entries_of(name, on_disk), buffered)
+        return StoreSize(scope, entries_of(name, on_disk), buffered)
     count = getattr(store, "approximate_num_entries", None)
-    return StoreSize(False, None if count is None else int(count()), buffered)
+    return StoreSize(scope, None if count is None else int(count()), buffered)
 
 
 def entries_of(store: str, maps: Counter[str]) -> int:

@@ -7,7 +7,7 @@ it, or when no driver has been connected for a minute; what it held is a cache.
 
 The Unix socket: a frame with a pickled `Call`; back comes an empty frame once it is connected, or the pickled error.
 The connection to the driver (`task_channel`): its name; then come pickled `Request`s, and for each it sends a pickled
-`TaskAnswer`, or the error; before that `RestoreEvent`s. `END` closes its tasks and, unless another driver is connected,
+`TaskAnswer`, or the error; before that `RestoreEvent`s. `End` closes its tasks and, unless another driver is connected,
 ends it; then it closes the connection.
 """
 
@@ -29,15 +29,18 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.streams.errors import StreamsError
-from barnabas.streams.spark.task_channel import END, Address, Channel, ChannelError
-from barnabas.streams.spark.task_manager import TaskHome
+from barnabas.streams.spark.task_channel import Address, Channel, ChannelError, End
+from barnabas.streams.spark.task_manager import Request, TaskHome
 from barnabas.streams.spark.task_measures import RestoreEvent
+
+if TYPE_CHECKING:
+    from barnabas.spark.exactly_once.decision import TaskState
 
 #: Seconds until a process ends that no driver is connected to. One that was lost comes back with its next batch.
 IDLE = 60.0
@@ -185,12 +188,12 @@ class TaskServer:
             return True
         return not self._is_ended and time.monotonic() - self._used < IDLE
 
-    def close(self) -> None:
-        """Close the tasks: others may have their directories."""
+    def close(self, decided: Mapping[str, TaskState] | None = None) -> None:
+        """Close the tasks: others may have their directories. What is held of `decided` states is kept."""
         with self._lock:
             home, self._home = self._home, None
             if home is not None:
-                home.close()
+                home.close(decided or {})
 
     def take(self, connection: socket.socket) -> None:
         """Take a call; a connection that only looks whether there is someone is closed at once."""
@@ -218,10 +221,10 @@ class TaskServer:
         try:
             with contextlib.closing(channel), contextlib.suppress(OSError, EOFError, ChannelError):
                 while True:
-                    request = channel.receive()
-                    if request == END:
+                    request = pickle.loads(channel.receive())  # noqa: S301  of our driver
+                    if isinstance(request, End):
                         self._is_ended = True
-                        self.close()
+                        self.close(request.decided)
                         return
                     with self._lock:
                         answer = self._answer(application, request, lambda event: channel.send(pickle.dumps(event)))
@@ -232,9 +235,9 @@ class TaskServer:
                 if not self.drivers and self._home is not None:
                     self._home.rest()
 
-    def _answer(self, application: bytes, request: bytes, tell: Callable[[RestoreEvent], None]) -> bytes:
+    def _answer(self, application: bytes, request: Request, tell: Callable[[RestoreEvent], None]) -> bytes:
         try:
-            return pickle.dumps(self._home_of(application).run(pickle.loads(request), tell))  # noqa: S301  of our driver
+            return pickle.dumps(self._home_of(application).run(request, tell))
         except Exception as failed:  # noqa: BLE001  the driver raises it
             return _pickled(failed)
 

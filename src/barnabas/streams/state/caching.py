@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from barnabas.streams.serdes.record_context import RecordContext
 from barnabas.streams.serdes.serde import Headers
-from barnabas.streams.state.record_cache import DirtyEntry, NamedCache, RecordCache
+from barnabas.streams.state.record_cache import DirtyEntry, RecordCache
 
 Entry = TypeVar("Entry")
 
@@ -23,7 +23,7 @@ class StoreCache:
 
     def __init__(self, store: Any, shared: RecordCache, prefix: int = 0) -> None:
         self._store = store
-        self._cache = NamedCache(shared, self._flushed, prefix)
+        self._cache = shared.named(store.name, self._flushed, prefix)
         self._listener: Listener | None = None
         self._send_old_values = False
 

@@ -44,6 +44,10 @@ class RecordCache:
         self.max_bytes = max_bytes
         self.size = 0
 
+    def named(self, store: str, flushed: Callable[[list[DirtyEntry]], None], prefix: int = 0) -> NamedCache:
+        """Return the part of a store; see `NamedCache`."""
+        return NamedCache(self, flushed, prefix)
+
 
 class NamedCache:
     """The entries of one store. `flushed` is given those that were changed, in the order of their last change.

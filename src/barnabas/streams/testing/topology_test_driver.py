@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import random
 import re
+import time
 from collections import deque
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.clock import wall_clock_ms
 from barnabas.streams.config import StreamsConfig
 from barnabas.streams.durations import Duration, as_ms, point_ms
 from barnabas.streams.engine.global_task import GlobalTask
+from barnabas.streams.engine.measured_task import make_task
 from barnabas.streams.engine.processors.emit_on_close import EMIT_INTERVAL_AGGREGATION, EMIT_INTERVAL_OUTER_JOIN
 from barnabas.streams.engine.record import InputRecord, OutputRecord
-from barnabas.streams.engine.task import Task, TaskSettings
+from barnabas.streams.engine.task import TaskSettings
 from barnabas.streams.errors import TopologyError
 from barnabas.streams.state.key_value import KeyValueStore, TimestampedKeyValueStore
 from barnabas.streams.state.read_only import ReadOnlyPlainSessionStore, ReadOnlyPlainStore
@@ -27,7 +29,12 @@ from barnabas.streams.testing.test_topics import TestInputTopic, TestOutputTopic
 from barnabas.streams.topology.nodes import SourceNode
 from barnabas.streams.topology.processor_api import TaskId
 from barnabas.streams.topology.processor_topology import build_global_state_topology, build_topology
+from barnabas.streams.topology.sensors import Metric, Observed, SensorReading, Stat
 from barnabas.streams.topology.topology import Topology
+
+if TYPE_CHECKING:
+    from barnabas.metrics import MetricGroup
+    from barnabas.streams.sensor_statistics import SensorStatistics
 
 _TASK = TaskId(0, 0)
 
@@ -70,11 +77,13 @@ class TopologyTestDriver:
             self._global_topics = frozenset(global_topology.source_by_topic)
             settings = settings._replace(global_store=self._global.store)
         reads = any(isinstance(node, SourceNode) for node in self._topology.nodes.values())
-        self._task = Task(self._topology, _TASK, settings, self._now_ms) if reads else None
+        self._task = make_task(self._topology, _TASK, settings, self._now_ms) if reads else None
+        self._sensors: SensorStatistics | None = None
+        self._told_dropped = 0
         self._closed = False
 
     def _task_settings(self) -> TaskSettings:
-        return TaskSettings(self._config)
+        return TaskSettings(self._config, clock=time.perf_counter_ns)
 
     # -- topics
 
@@ -204,11 +213,46 @@ class TopologyTestDriver:
         ms = as_ms(advance, "advance")
         if ms < 0:
             raise ValueError("Sleep ms cannot be negative.")
+        self._read_sensors()
         self._now_ms += ms
         if self._task is not None:
             self._task.punctuate_system_time(self._now_ms)
             self._capture(self._task.commit())
         self._work_off()
+
+    # -- metrics
+
+    def metric_groups(self) -> list[MetricGroup]:
+        """Return the metrics of the task under Kafka's names: dropped records, and what sensors have recorded.
+
+        Those of the engine record at `metrics.recording.level` DEBUG or TRACE; rates are by the driver's wall clock.
+        """
+        from barnabas.streams.sensor_statistics import merged
+
+        self._read_sensors()
+        found = [] if self._sensors is None else self._sensors.groups(self._now_ms / 1000)
+        return merged(found)
+
+    def _read_sensors(self) -> None:
+        tasks = (self._task, self._global)
+        readings = [reading for task in tasks if task is not None for reading in task.metrics.read()]
+        if self._task is not None:
+            readings.append(self._dropped_since())
+        if readings and self._sensors is None:
+            from barnabas.streams.sensor_statistics import SensorStatistics, metric_config
+
+            self._sensors = SensorStatistics(metric_config(self._config))
+        if self._sensors is not None:
+            self._sensors.take(readings, self._now_ms / 1000)
+
+    def _dropped_since(self) -> SensorReading:
+        """Return what a sensor would tell that is recorded for each record that is dropped."""
+        tags = (("thread-id", self._config.application_id), ("task-id", str(_TASK)))
+        stats = (("dropped-records-rate", Stat.RATE), ("dropped-records-total", Stat.CUMULATIVE_SUM))
+        metrics = tuple(Metric(name, "stream-task-metrics", tags, stat) for name, stat in stats)
+        dropped = self._task.dropped_records if self._task is not None else 0
+        new, self._told_dropped = dropped - self._told_dropped, dropped
+        return SensorReading("dropped-records", metrics, Observed(int(new > 0), new, new, new, new))
 
     # -- stores
 

@@ -10,7 +10,8 @@ Rules of the room
    as they are on the cluster. `rewrite_topology` gives the id, `processor_topology` the long names.
 4. **`describe()` prints what Kafka prints, to the letter**, which takes the order of Java's collections (`java_order`).
 
-`node_groups` finds sub-topologies, `copartitioning` what must be partitioned alike, `internal_resources_naming`
-generated names, `origins` the user's lines; `internal_topic_config` has the settings of internal topics.
+`sensors` are what tasks and processors count with, `node_groups` finds sub-topologies, `copartitioning` what must be
+partitioned alike, `internal_resources_naming` generated names, `origins` the user's lines; `internal_topic_config` has
+the settings of internal topics.
 Source: Kafka's InternalTopologyBuilder.
 """

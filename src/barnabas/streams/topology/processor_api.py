@@ -15,6 +15,7 @@ from barnabas.streams.errors import TaskIdFormatError
 
 if TYPE_CHECKING:
     from barnabas.streams.topology.record import Record
+    from barnabas.streams.topology.sensors import StreamsMetrics
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -82,6 +83,10 @@ class ProcessingContext(Protocol):
 
     def record_metadata(self) -> RecordMetadata | None:
         """Return where the current record came from; None in a punctuator."""
+
+    @property
+    def metrics(self) -> StreamsMetrics:
+        """The sensors of the task; what those of yours record is among the application's `metric_groups()`."""
 
     @property
     def key_serde(self) -> Any:

@@ -147,6 +147,21 @@ class Process:
         self.made += not self.workers
         return self.workers.pop() if self.workers else model.Worker(f"{self.name}.{self.made}")
 
+    def keep(self, task: int, held: Held, state: TaskState | None) -> None:
+        """Let the disk have a task as it is, after this state."""
+        end = None if state is None else state.ends.get(CHANGELOG, {}).get(str(task))
+        if end is not None:
+            held.position = end + 1
+        self.disk[f"0_{task}"] = Kept(dict(held.store), held.position)
+
+    def end(self, decision: Decision | None) -> None:
+        """A driver that knows this decision closes the application: keep what it tells, and forget the rest."""
+        states = {} if decision is None else decision.states_after()
+        for name, held in self.held.items():
+            for step in state_protocol.end_task(held, states.get(name)):
+                self.keep(int(name.partition("_")[2]), held, step.state)
+        self.held.clear()
+
     def take(self, name: str) -> Held:
         """Take a task out of the process: no two attempts work on it at the same time."""
         return self.held.pop(name, None) or Held()
@@ -199,10 +214,7 @@ class EnginePerformer:
 
     def Keep(self, state: TaskState | None) -> model.Requests:
         yield from ()
-        end = None if state is None else state.ends.get(CHANGELOG, {}).get(str(self.task))
-        if end is not None:
-            self.held.position = end + 1
-        self.process.disk[f"0_{self.task}"] = Kept(dict(self.held.store), self.held.position)
+        self.process.keep(self.task, self.held, state)
 
     def Compute(self) -> model.Requests:
         for key in [*inputs(self.batch, self.task), *self.process.random.choice(([], [SOMETIMES]))]:
@@ -394,10 +406,12 @@ def query(
     processes: list[Process],
     choose: random.Random,
     ghosts: list[Handle] | None = None,
+    known: list[Decision] | None = None,
 ) -> model.Requests:
     """A run of the query: tasks land in any process, batch after batch. Kill it by not going on.
 
-    With `ghosts` processes of tasks are lost, and what they do goes on there.
+    With `ghosts` processes of tasks are lost, and what they do goes on there. `known` are the decisions that drivers
+    have come to know of by their commits.
     """
     driver = Driver(cluster)
     for batch in range(checkpoint.committed + 1, batches):
@@ -412,7 +426,9 @@ def query(
             tasks.all_lost()
             yield from model.drive(protocol.abort_run(run), driver)
             raise
-        yield from model.drive(protocol.commit_batch(batch, reports), driver)
+        decision = yield from model.drive(protocol.commit_batch(batch, reports), driver)
+        if known is not None and decision is not None:
+            known.append(decision)
         checkpoint.commit(batch)
 
 
@@ -446,9 +462,13 @@ def problems(cluster: Cluster, batches: int) -> list[str]:
     return found
 
 
-def chaos(seed: int, batches: int = 5, turns: int = 4000) -> list[str]:
-    """Run drivers and tasks that die, freeze and come back, in random order; returns what is wrong in the end."""
-    choose = random.Random(seed)
+def chaos(seed: int, batches: int = 5, turns: int = 4000, *, ends: bool = False) -> list[str]:
+    """Run drivers and tasks that die, freeze and come back, in random order; returns what is wrong in the end.
+
+    With `ends` drivers close the application in processes now and then, the last one or one that was thought dead.
+    """
+    choose, ending = random.Random(seed), random.Random(f"end {seed}")
+    known: list[Decision] = []
     cluster, checkpoint = Cluster(lag=choose.choice([0, 3, 12])), model.Checkpoint()
     processes = [Process(f"p{number}", seed) for number in range(choose.randint(1, 3))]
     runs, disks = 0, [dict[str, Kept]() for _ in processes]
@@ -460,8 +480,10 @@ def chaos(seed: int, batches: int = 5, turns: int = 4000) -> list[str]:
         if current is None or current.is_done:
             runs += 1
             ghosts = frozen if choose.random() < 0.7 else None
-            current = Handle(query(cluster, checkpoint, f"r{runs}", batches, processes, choose, ghosts))
+            current = Handle(query(cluster, checkpoint, f"r{runs}", batches, processes, choose, ghosts, known))
         current.turn(cluster)
+        if ends and ending.random() < 0.02:
+            ending.choice(processes).end(ending.choice([None, *known[-3:]]))
         event = choose.random()
         if turn > turns * 3 // 4:
             continue  # peace, so that it comes to an end

@@ -23,13 +23,14 @@ from barnabas.streams import Materialized, Serdes, StreamsBuilder, Suppressed, T
 from barnabas.streams.config import StreamsConfig
 from barnabas.streams.engine.record import InputRecord
 from barnabas.streams.engine.task import TaskSettings
-from barnabas.streams.errors import ProcessorStateError
+from barnabas.streams.errors import ProcessorStateError, StreamsError
 from barnabas.streams.spark import query_plan as plan
 from barnabas.streams.spark.restorable_task import BatchPlan, EngineTask, TaskPlan
-from barnabas.streams.spark.state_directory import Kept, KeptState, clean
+from barnabas.streams.spark.state_directory import Kept, KeptState, clean, remove_all
 from barnabas.streams.state.changelog_record import ChangelogRecord
 from barnabas.streams.state.disk import DiskBackend
 from barnabas.streams.state.store import StateStore
+from barnabas.streams.topology.nodes import ProcessorTopology
 from barnabas.streams.topology.processor_api import TaskId
 
 CONFIG = StreamsConfig({
@@ -79,9 +80,12 @@ class Changelogs:
 class Application:
     """An application of one task, batch after batch; its processes die with `EngineTask.close`, which keeps nothing."""
 
-    def __init__(self, folder: Path, builder: StreamsBuilder | None = None) -> None:
+    def __init__(
+        self, folder: Path, builder: StreamsBuilder | None = None, topology: ProcessorTopology | None = None
+    ) -> None:
         self.logs, self.folder = Changelogs(), folder
-        (self.topology,) = plan.planned((builder or counting()).build(), CONFIG).subtopologies.values()
+        (planned,) = plan.planned((builder or counting()).build(), CONFIG).subtopologies.values()
+        self.topology = topology or planned
         self.state: TaskState | None = None
         self.offset, self.now_ms = 0, 0
         self.processes: list[EngineTask] = []
@@ -105,7 +109,9 @@ class Application:
             for at, value in enumerate(values)
         ]
         self.sent = held.task.process(records, self.now_ms)
-        self.note = json.dumps({"id": str(self.now_ms), "metadata": held.task.metadata().decode()})
+        positions = {"in": {"0": self.offset + len(values)}}
+        metadata = held.task.metadata().decode()
+        self.note = json.dumps({"id": str(self.now_ms), "metadata": metadata, "positions": positions})
         return [(each.key, each.value) for each in self.sent if each.topic == "out"]
 
     def decide(self) -> None:
@@ -151,6 +157,40 @@ def test_another_process_reads_what_came_after_what_is_kept(app: Application) ->
 
     assert found == [(b"a", count(4))]
     assert app.logs.read == 2, "of six"
+
+
+def test_what_an_application_that_is_closed_keeps_is_not_read_again(app: Application) -> None:
+    held = app.process()
+    for _ in range(3):
+        app.batch(held, "a", "b")
+    assert app.state is not None
+    held.keep_at_end(app.state, app.now_ms)
+    held.close()
+
+    found = app.batch(app.process(), "a")
+
+    assert found == [(b"a", count(4))]
+    assert app.logs.read == 0
+
+
+def test_a_table_that_is_kept_at_the_end_has_its_own_topic_up_to_what_was_read(tmp_path: Path) -> None:
+    config = StreamsConfig({**CONFIG.values, "topology.optimization": "all"})
+    builder = StreamsBuilder()
+    builder.table("in", store="names").to_stream().to("out")
+    (topology,) = plan.planned(builder.build(config.values), config).subtopologies.values()
+    assert topology.store_to_changelog_topic == {"names": "in"}
+    app = Application(tmp_path, topology=topology)
+    held = app.process()
+    app.batch(held, "a", "b")
+    assert app.state is not None
+    held.keep_at_end(app.state, app.now_ms)
+    held.close()
+
+    state = KeptState(tmp_path, "0_0")
+    kept = state.back()
+    state.close()
+    assert kept is not None
+    assert kept.positions == {"in": 2}
 
 
 def test_a_batch_that_is_computed_and_not_decided_is_forgotten(app: Application) -> None:
@@ -342,3 +382,19 @@ def test_many_values_are_kept_as_one_by_one(tmp_path: Path) -> None:
         assert list(many.open("map").range(None, None)) == list(one.open("map").range(None, None))
     for backend in (one, many):
         backend.close()
+
+
+def test_cleaning_up_removes_what_is_of_tasks_and_nothing_that_a_process_has(tmp_path: Path) -> None:
+    for name in ("0_0", "1_3"):
+        KeptState(tmp_path, name).close()
+    held = KeptState(tmp_path, "0_0")
+    (tmp_path / "checkpoint" / "offsets").mkdir(parents=True)
+
+    with pytest.raises(StreamsError, match=f"processes have the state in {held.directory}"):
+        remove_all(tmp_path)
+    held.close()
+    removed = remove_all(tmp_path)
+
+    assert removed == [tmp_path / "0_0"], "the other one was free at once"
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
+    assert remove_all(tmp_path / "nothing") == []

@@ -83,6 +83,23 @@ def test_state_and_output_agree_with_zombies_frozen_drivers_and_dying_processes(
     assert model.chaos(seed) == []
 
 
+@pytest.mark.parametrize("seed", [*SEEDS, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(300, 1300))])
+def test_state_and_output_agree_where_drivers_close_the_application(seed: int) -> None:
+    assert model.chaos(seed, ends=True) == []
+
+
+def test_an_application_that_is_closed_keeps_all_that_is_decided() -> None:
+    cluster, checkpoint, first, known = model.Cluster(), sink.Checkpoint(), model.Process("p"), []  # type: ignore[var-annotated]
+    sink.execute(cluster, model.query(cluster, checkpoint, "r1", BATCHES, [first], random.Random(1), known=known))
+
+    first.end(known[-1])
+
+    for task in range(model.TASKS):
+        records, _, _ = cluster.stable(model.CHANGELOG, task)
+        assert first.disk[f"0_{task}"].position == records[-1].offset + 1
+    assert first.held == {}
+
+
 def test_a_process_reads_only_what_came_after_what_its_disk_keeps() -> None:
     cluster, checkpoint, first = model.Cluster(), sink.Checkpoint(), model.Process("p")
     run(cluster, checkpoint, "r1", [first], requests_of_a_quiet_run() * 2 // 3)
@@ -240,6 +257,15 @@ def counting_every_report(tasks: Any, most_attempts: int) -> Any:
     return reports
 
 
+def keeping_what_is_held(held: Any, decided: Any) -> Any:
+    """It does not ask whether what it holds is what was decided."""
+    note, held.note = held.note, None
+    if note is None or decided is None:
+        return False
+    yield state_protocol.Keep(decided)
+    return True
+
+
 MUTATIONS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "what is held is trusted": (state_protocol, "run_task", trusting),
     "the beginning is not noted": (state_protocol, "run_task", never_forgetting),
@@ -247,6 +273,7 @@ MUTATIONS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "changelogs are read to what is stable": (model.EnginePerformer, "Restore", reading_what_is_stable),
     "the decision log is not read to its end": (model.EnginePerformer, "ReadDecision", reading_an_old_decision),
     "each report of a task counts": (batch_protocol, "run_batch", counting_every_report),
+    "what is held at the end is kept": (state_protocol, "end_task", keeping_what_is_held),
     "what a dead driver left open stays open": (protocol, "_finish_and_sweep", not_sweeping),
 }
 
@@ -259,7 +286,7 @@ def test_a_protocol_without_one_of_its_rules_is_found_out(name: str, monkeypatch
 
     def fails(seed: int) -> bool:
         try:
-            return model.chaos(seed) != []
+            return model.chaos(seed, ends=mutated is keeping_what_is_held) != []
         except AssertionError:
             return True
 

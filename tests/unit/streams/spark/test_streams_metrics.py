@@ -17,9 +17,10 @@ from barnabas.streams import StreamsBuilder
 from barnabas.streams.config import StreamsConfig
 from barnabas.streams.engine.record import OutputRecord
 from barnabas.streams.spark import query_plan, rows
-from barnabas.streams.spark.streams_metrics import StreamsMetrics
+from barnabas.streams.spark.streams_metrics import ApplicationMetrics
 from barnabas.streams.spark.task_measures import Age, BatchCounts, RestoreEvent, StoreSize, TaskMeasures, entries_of
 from barnabas.streams.state_restore_listener import StateRestoreListener
+from barnabas.streams.topology.sensors import RecordingLevel, Stat, StreamsMetrics
 
 TASK = {"thread-id": "app", "task-id": "0_1"}
 
@@ -36,7 +37,8 @@ def measures(**fields: Any) -> TaskMeasures:
     given: dict[str, Any] = {
         "task": "0_1", "seconds": 0.5, "dropped": 1, "restored": 0, "consumed": {("source", "in"): (10, 100)},
         "produced": {("sink", "out"): (4, 44)}, "ages": {"source": Age(10, 500.0, 20.0, 90.0)},
-        "stores": {"counts": StoreSize(True, 7), "held": StoreSize(False, None, (3, 300))}, "disk_bytes": 4096,
+        "stores": {"counts": StoreSize("lmdb", 7), "held": StoreSize("in-memory-suppression", None, (3, 300))},
+        "disk_bytes": 4096,
     }  # fmt: skip
     return TaskMeasures(**{**given, **fields})
 
@@ -53,11 +55,11 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def metrics(clock: Clock) -> StreamsMetrics:
-    return StreamsMetrics("app", clock, MetricConfig())
+def metrics(clock: Clock) -> ApplicationMetrics:
+    return ApplicationMetrics("app", clock, MetricConfig())
 
 
-def test_counts_of_batches_are_in_kafkas_groups(metrics: StreamsMetrics, clock: Clock) -> None:
+def test_counts_of_batches_are_in_kafkas_groups(metrics: ApplicationMetrics, clock: Clock) -> None:
     metrics.took(measures())
     metrics.committed(0.6, 0.1)
     clock.now += 10
@@ -75,7 +77,7 @@ def test_counts_of_batches_are_in_kafkas_groups(metrics: StreamsMetrics, clock: 
     task = values(found, "stream-task-metrics", task_id="0_1")
     assert (task["process-total"], task["dropped-records-total"], task["restore-total"]) == (20, 1, 20)
     assert task["process-rate"] == pytest.approx(20 / 40), "over a window that has begun and one before it"
-    assert task["process-latency-avg"] == pytest.approx(1000)
+    assert task["batch-latency-avg"] == pytest.approx(1000)
     node = values(found, "stream-processor-node-metrics", processor_node_id="source")
     assert node["process-total"] == 20
     assert [node[f"record-e2e-latency-{name}"] for name in ("avg", "min", "max")] == [50, 20, 90]
@@ -85,11 +87,30 @@ def test_counts_of_batches_are_in_kafkas_groups(metrics: StreamsMetrics, clock: 
         ("in", {"records-consumed-total": 20, "bytes-consumed-total": 200}),
     ]
     assert values(found, "stream-state-metrics", lmdb_state_id="counts") == {"estimate-num-keys": 7}
-    held = values(found, "stream-state-metrics", in_memory_state_id="held")
+    held = values(found, "stream-state-metrics", in_memory_suppression_state_id="held")
     assert (held["suppression-buffer-count-max"], held["suppression-buffer-size-avg"]) == (3, 300)
 
 
-def test_what_is_left_to_restore_goes_down_to_nothing(metrics: StreamsMetrics) -> None:
+def test_what_sensors_of_several_tasks_have_recorded_adds_up(metrics: ApplicationMetrics, clock: Clock) -> None:
+    for task, sizes in (("0_0", [1.0, 5.0]), ("0_1", [3.0]), ("0_0", [])):
+        own = StreamsMetrics(RecordingLevel.INFO, "app")
+        sensor = own.add_latency_rate_total_sensor("order", "eu", "ship", RecordingLevel.INFO)
+        sensor.add("ship-weight", Stat.CUMULATIVE_SUM, group="stream-order-metrics", tags={"order-id": "eu"})
+        own.add_sensor("too fine", RecordingLevel.DEBUG).add("none", Stat.AVG, group="stream-order-metrics")
+        for size in sizes:
+            sensor.record(size)
+        metrics.took(measures(task=task, sensors=own.read()))
+        clock.now += 1
+
+    found = metrics.groups(2, is_running=True)
+
+    assert values(found, "stream-order-metrics", thread_id="app", order_id="eu") == {
+        "ship-rate": pytest.approx(3 / 33), "ship-total": 3, "ship-latency-avg": 3, "ship-latency-max": 5,
+    }  # fmt: skip
+    assert [dict(group.values) for group in found if dict(group.tags) == {"order-id": "eu"}] == [{"ship-weight": 9}]
+
+
+def test_what_is_left_to_restore_goes_down_to_nothing(metrics: ApplicationMetrics) -> None:
     def left() -> float:
         return values(metrics.groups(1, is_running=True), "stream-task-metrics")["restore-remaining-records-total"]
 
@@ -106,7 +127,7 @@ def test_what_is_left_to_restore_goes_down_to_nothing(metrics: StreamsMetrics) -
     assert seen == [140, 80, 0]
 
 
-def test_prometheus_has_them_with_labels(metrics: StreamsMetrics) -> None:
+def test_prometheus_has_them_with_labels(metrics: ApplicationMetrics) -> None:
     pytest.importorskip("prometheus_client")
     from prometheus_client import CollectorRegistry
 
@@ -148,7 +169,10 @@ def test_a_batch_counts_its_records_bytes_and_their_age_by_node() -> None:
     sources = topology.source_by_topic
     assert counts.consumed == {(sources["a"], "a"): (2, 4), (sources["b"], "b"): (1, 1)}
     assert counts.produced == {(topology.sink_topics["out"], "out"): (1, 4)}
-    assert counts.ages == {sources["a"]: Age(2, 100.0, 0.0, 100.0), sources["b"]: Age(1, 600.0, 600.0, 600.0)}
+    sink = topology.sink_topics["out"]
+    assert counts.ages == {
+        sources["a"]: Age(2, 100.0, 0.0, 100.0), sources["b"]: Age(1, 600.0, 600.0, 600.0), sink: Age(1, 995, 995, 995),
+    }  # fmt: skip
 
 
 def test_entries_of_a_store_are_those_of_its_segments_and_no_others() -> None:

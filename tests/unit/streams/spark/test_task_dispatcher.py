@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ pytest.importorskip("pyspark")
 
 from barnabas.spark.co_partitions import PlannedTask
 from barnabas.spark.exactly_once.commit_protocol import Task, TaskReport
+from barnabas.spark.exactly_once.decision import TaskState
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.spark import task_processes
 from barnabas.streams.spark.batch_protocol import TaskLostError
@@ -36,6 +37,7 @@ class Home:
     def __init__(self, work: Working) -> None:
         self._work = work
         self.is_closed = False
+        self.told: Mapping[str, TaskState] = {}
 
     def run(self, wanted: Request, tell: Callable[[RestoreEvent], None]) -> TaskAnswer:
         tell(RestoreEvent("end", "app-store-changelog", 0, "store", 0, 5, 5))
@@ -44,8 +46,9 @@ class Home:
     def rest(self) -> None:
         pass
 
-    def close(self) -> None:
+    def close(self, decided: Mapping[str, TaskState] | None = None) -> None:
         self.is_closed = True
+        self.told = decided or {}
 
 
 class Died(BaseException):
@@ -249,9 +252,11 @@ def test_connections_end_when_the_application_does(started: Any) -> None:
     executors, processes = started(report)
     processes.run([request("0_0")], lambda: True)
 
-    processes.close()
+    decided = {"0_0": TaskState("0_0", "what it has left", {"log": {"0": 4}})}
+    processes.close(decided)
 
     server = executors.servers["app/q/0_0"]
+    assert server.homes[-1].told == decided, "what it holds of that it may keep"
     assert server.homes[-1].is_closed, "its directory is free for the next start"
     assert ended(server), "it does not wait for another driver"
 

@@ -197,20 +197,21 @@ class KStreamKStreamJoinProcessor(OperatorProcessor):
         tracker.min_time = MAX_LONG
         previous: TimestampedKeyAndJoinSide | None = None
         left_open = right_open = False
-        for key, value in self._waiting.all():
-            tracker.min_time = key.timestamp
-            if left_open and right_open:
-                break
-            open_ms = self._left_open_ms if key.left_side else self._right_open_ms
-            if tracker.min_time + open_ms + self._grace_ms >= tracker.stream_time:
-                left_open, right_open = left_open or key.left_side, right_open or not key.left_side
-                continue
-            mine, other = value if self._left else (value.right_value, value.left_value)
-            joined = self._joiner(key.key, mine, other)
-            self.context.forward_all(make_record(key.key, joined, key.timestamp, record.header_list))
-            if previous is not None and previous != key:
-                self._waiting.put(previous, None)
-            previous = key
+        with self._waiting.all() as waiting:
+            for key, value in waiting:
+                tracker.min_time = key.timestamp
+                if left_open and right_open:
+                    break
+                open_ms = self._left_open_ms if key.left_side else self._right_open_ms
+                if tracker.min_time + open_ms + self._grace_ms >= tracker.stream_time:
+                    left_open, right_open = left_open or key.left_side, right_open or not key.left_side
+                    continue
+                mine, other = value if self._left else (value.right_value, value.left_value)
+                joined = self._joiner(key.key, mine, other)
+                self.context.forward_all(make_record(key.key, joined, key.timestamp, record.header_list))
+                if previous is not None and previous != key:
+                    self._waiting.put(previous, None)
+                previous = key
         if previous is not None:
             self._waiting.put(previous, None)
 

@@ -160,7 +160,12 @@ class KStreamSessionWindowAggregateProcessor(OperatorProcessor):
             return
         first, last = max(0, self._last_emit), close_time - 1
         if last >= max(first, 0):
+            emitted = self.context.emission() if self.context.measured else None
+            count = 0
             for session, value in self._store.find_sessions(first, last):
                 change = make_change(self._store.plain(value), None, True)
                 self.context.forward_all(make_record(session, change, session.window.end, record.header_list))
+                count += 1
+            if emitted is not None:
+                emitted(count)
             self._last_emit = close_time

@@ -185,5 +185,6 @@ class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
 def _one_by_one(store: Any, key: Any, times: tuple[int, int], reverse: bool) -> Iterator[tuple[int, Any]]:
     """Yield start and value of the key's windows; a look at an entry of a cache counts as a use, as in Kafka."""
     fetch = store.backward_fetch if reverse else store.fetch
-    for windowed, found in fetch(key, key, *times):
-        yield windowed.window.start, found
+    with fetch(key, key, *times) as entries:
+        for windowed, found in entries:
+            yield windowed.window.start, found

@@ -135,9 +135,14 @@ class TimeWindowAggregateProcessor(OperatorProcessor):
             return
         first, last = self._emit_range(close_time)
         if last >= 0 and self._has_closed(first, last):
+            emitted = self.context.emission() if self.context.measured else None
+            count = 0
             for key, found in self._store.fetch_all(first, last):
                 change = make_change(found.value, None, True)
                 self.context.forward_all(make_record(key, change, found.timestamp, record.header_list))
+                count += 1
+            if emitted is not None:
+                emitted(count)
             self._last_emit = close_time
 
     def _emit_range(self, close_time: int) -> tuple[int, int]:

@@ -181,7 +181,17 @@ class _JoinGetter:
 
     def get(self, key: Any, as_of: int | None = None) -> ValueAndTimestamp[Any] | None:
         """Return the joined value and the later one of both timestamps."""
-        first, second = self._getter1.get(key), self._getter2.get(key)
+        # What must be there is looked up first, and where it is not the other is not looked up, as in Kafka.
+        first = second = None
+        if self._operator.NEEDS_THIS:
+            if (first := self._getter1.get(key)) is None or first.value is None:
+                return None
+            second = self._getter2.get(key)
+        else:
+            second = self._getter2.get(key)
+            if self._operator.NEEDS_OTHER and (second is None or second.value is None):
+                return None
+            first = self._getter1.get(key)
         value = self._operator.join(None if first is None else first.value, None if second is None else second.value)
         if value is None:
             return None
