@@ -179,23 +179,26 @@ class Run:
                 )
 
     def settle(self) -> None:
-        """Wait until all that was written is read, repartition topics too: nothing new for a while, and no lag."""
+        """Wait until all that was written is read, repartition topics too.
+
+        A batch that is not finished has read, or will read, what lies after the committed offsets. So once these are
+        the ends, which are asked for after them, there is none.
+        """
         deadline = time.monotonic() + LONGEST
         assert self._streams is not None
-        quiet, before, group = 0, None, application_of(self._case)
+        is_quiet, group = False, application_of(self._case)
         # Ends that readers of all records see: those of committed ones may still stand before what was written last.
         with (
             AdminClient(bootstrap_servers=self._servers) as admin,
             Consumer(bootstrap_servers=self._servers) as consumer,
         ):
-            while quiet < 3:
+            while not is_quiet:
                 assert self._streams.exception is None, self._streams.exception
                 assert time.monotonic() < deadline, "it does not come to its end"
                 committed = {each: at.offset for each, at in admin.list_consumer_group_offsets(group).items()}
                 ends = consumer.end_offsets(list(committed)) if committed else None
-                quiet = quiet + 1 if ends is not None and ends == committed == before else 0
-                before = committed
-                time.sleep(0.1)
+                is_quiet = ends is not None and ends == committed
+                time.sleep(0 if is_quiet else 0.05)
 
     def _consumer(self) -> Any:
         settings = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
