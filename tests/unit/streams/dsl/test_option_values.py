@@ -72,7 +72,8 @@ GIVEN_OR_WRITTEN = {
     "LogAndContinueProcessingExceptionHandler", "LogAndFailExceptionHandler",
     "LogAndFailProcessingExceptionHandler", "ProcessingContext", "Processor",
     "ProcessorContext", "ProcessorWrapper", "Record", "RecordMetadata", "Response", "SessionBytes", "SessionWindow",
-    "SessionWindowedSerde", "StateRestoreListener", "StateStore", "StoreSupplier", "StoreView", "TestRecord",
+    "Sensor", "SessionWindowedSerde", "StateRestoreListener", "StateStore", "StoreSupplier", "StoreView",
+    "StreamsMetrics", "TestRecord",
     "TimeWindow", "TimeWindowedSerde", "TopologyDescription", "UnlimitedWindow", "ValueAndTimestamp",
     "ValueTimestampHeaders", "VersionedRecord", "Window", "WindowBytes", "Windowed", "Windows",
 }  # fmt: skip
