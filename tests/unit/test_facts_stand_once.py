@@ -19,6 +19,29 @@ ROOT = Path("src/barnabas")
 PATHS = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.rglob("*.py")) if "messages" not in path.parts]
 SCHEMA = json.loads((ROOT / "protocol/schema/messages.json").read_text(encoding="utf-8"))
 
+#: A function of more nodes (of its syntax tree, without the docstring) says something.
+LITTLE = 40
+#: Why functions may have one body → their names, each with the files it stands in.
+TWINS = {
+    "a shell for each kind of consumer: what it does is in its core, and a public signature is written out": {
+        "_instance_id client/consumer/consumer_base.py client/consumer/share/share_consumer_base.py",
+        "_records aio/consumer.py aio/share_consumer.py",
+    },
+    "compiled, with attributes of one class each: a common class would be asked for each record": {
+        "init streams/engine/processors/kstream_session_window_aggregate.py "
+        "streams/engine/processors/kstream_window_aggregate.py",
+    },
+    "a few lines of a state machine, which stand beside its other states": {
+        "_queue broker/membership/alter_partition_manager.py broker/membership/directory_assignments.py",
+        "_wait broker/kraft/controller_registration_manager.py "
+        "_wait_after_failure broker/membership/broker_lifecycle.py",
+    },
+}
+TWINS["found, and to be mended: docs/internals/open-work.md"] = {
+    "_request_level_changed broker/kraft/controller_node.py broker/node.py",
+    "answer broker/handlers/alter_user_scram_credentials.py broker/zookeeper/entity_settings.py",
+    "has_offline_logs testing/simulator/broker.py testing/simulator/cluster/simulated_member.py",
+}
 BATCH = "records/batch_header.py"
 #: Where the bytes of a batch, or of messages around it, are worked on.
 READERS_OF_BATCHES = ("records/", "broker/log/", "broker/handlers/", "client/producer/", "client/consumer/fetching/")
@@ -202,3 +225,34 @@ def test_no_client_writes_the_number_of_an_error(sources: dict[str, ast.Module])
     found = [f"{path}: {name}" for path in clients for name, _ in constants(sources[path]) if name in names]
 
     assert found == [], "take the code of the error's class"
+
+
+def said(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
+    """What a function does, without its docstring."""
+    return function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
+
+
+def test_no_function_of_some_size_stands_twice(sources: dict[str, ast.Module]) -> None:
+    found = defaultdict(list)
+    for path, tree in sources.items():
+        for node in ast.walk(tree):
+            # What a constructor takes is part of a signature.
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name == "__init__":
+                continue
+            body = said(node)
+            if sum(1 for statement in body for _ in ast.walk(statement)) > LITTLE:
+                found["".join(map(ast.dump, body))].append((node.name, path))
+
+    assert sorted(map(spelled, filter(lambda places: len(places) > 1, found.values()))) == sorted(
+        twins for some in TWINS.values() for twins in some
+    )
+
+
+def spelled(places: list[tuple[str, str]]) -> str:
+    """The places of one body: a name stands before the files in which it is called so."""
+    words: list[str] = []
+    last = ""
+    for name, path in places:
+        words += [path] if name == last else [name, path]
+        last = name
+    return " ".join(words)
