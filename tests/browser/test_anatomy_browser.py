@@ -84,7 +84,9 @@ def test_each_scene_is_drawn_and_no_text_is_missing(page: Page, console: str, re
         for number in range(scenes.count()):
             scenes.nth(number).click()
             page.wait_for_selector(".picture .lane")
-            page.locator("main button", has_text="»").click()
+            last = page.locator("main button", has_text="»")
+            if last.is_enabled():  # what happens in a seed changes with the simulator: a film may have one step only
+                last.click()
             text = page.inner_text("main")
             for start in ("event.", "lane.", "fact.", "kind.", "scene.", "about.", "anatomy."):
                 assert not any(word.startswith(start) for word in text.split()), text
