@@ -187,6 +187,26 @@ def test_the_list_scrolls_to_its_end_and_sorts_by_size(page: Page) -> None:
     assert "KiB" in page.locator(".line:not(.head)").first.inner_text()
 
 
+def test_sizes_that_a_broker_did_not_tell_come_by_themselves(page: Page, watched: Watched) -> None:
+    failed: list[Route] = []
+
+    def fail_once(route: Route) -> None:
+        if failed:
+            route.continue_()
+        else:
+            failed.append(route)
+            route.abort()
+
+    page.route("**/api/sizes", fail_once)
+    page.goto(page.url.replace("overview", "topics"))
+    page.get_by_role("alert").wait_for()
+    page.locator(".line:not(.head)").first.get_by_text("KiB").wait_for()
+    page.unroute("**/api/sizes")
+
+    assert "sizes" in failed[0].request.url
+    assert "ERR_FAILED" in watched.take_wrong()
+
+
 @pytest.mark.slow
 def test_a_topic_is_made_changed_and_deleted(page: Page) -> None:
     page.goto(page.url.replace("overview", "topics"))

@@ -93,7 +93,7 @@ export const post = (path, document) => ask(path, { method: "POST", headers: { "
 export const enc = encodeURIComponent;
 
 // The document at a path, asked for again when the path changes or `reload` is called.
-export function useDocument(path) {
+export function useDocument(path, everySeconds = 0) {
   const [state, setState] = useState({ path: null, data: null, error: null });
   const [turn, setTurn] = useState(0);
   useEffect(() => {
@@ -104,6 +104,11 @@ export function useDocument(path) {
       .catch((error) => { if (error.name !== "AbortError") setState((old) => ({ path, data: old.path === path ? old.data : null, error })); });
     return () => controller.abort();
   }, [path, turn]);
+  useEffect(() => {
+    if (path === null || everySeconds === 0) return undefined;
+    const timer = setInterval(() => { if (!document.hidden) setTurn((n) => n + 1); }, everySeconds * 1000);
+    return () => clearInterval(timer);
+  }, [path, everySeconds]);
   const fresh = state.path === path ? state : { data: null, error: null };
   return { data: fresh.data, error: fresh.error, reload: useCallback(() => setTurn((n) => n + 1), []) };
 }

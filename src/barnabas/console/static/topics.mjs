@@ -59,7 +59,7 @@ function Create({ onClose }) {
 
 export function Topics({ query, session }) {
   const { data, error } = useDocument("api/topics");
-  const sizes = useDocument("api/sizes");
+  const sizes = useDocument("api/sizes", 15);
   const { rates } = useEvents("rates");
   const [text, setText] = useState(query.get("like") ?? "");
   const [internal, setInternal] = useState(false);
