@@ -55,10 +55,12 @@ def pytest_configure(config: pytest.Config) -> None:
     from tests.support.early_collection import EarlyCollection
     from tests.support.last_resort import LastResort
     from tests.support.leftovers import Leftovers
+    from tests.support.node_folders import FailureWatch
 
     config.pluginmanager.register(Leftovers(), "leftovers")
     config.pluginmanager.register(EarlyCollection(), "early_collection")
     config.pluginmanager.register(LastResort(), "last_resort")
+    config.pluginmanager.register(FailureWatch(), "failure_watch")
     config.pluginmanager.register(printable_tracebacks, "printable_tracebacks")
 
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from tests.peers.maven import Jars
+from tests.support.node_folders import make_folder, remove_folder
 
 VERSION = "4.3.1"
 JARS = Jars(
@@ -88,7 +87,7 @@ class ApacheKafka:
         `zookeeper.connect` says) it is a broker in that cluster, and `class_path` has jars of 3.9.
         """
         self.port, self.controller_port = free_port(), free_port()
-        self.folder = Path(tempfile.mkdtemp(prefix="apache-kafka-"))
+        self.folder = make_folder("apache-kafka-")
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
         self._options = [f"-Xmx{heap}", *(f"-D{name}={value}" for name, value in (system or {}).items())]
         self._class_path = class_path
@@ -142,7 +141,7 @@ class ApacheKafka:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop(kill=True)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_folder(self.folder, failed=kind is not None)
 
     def _properties(self) -> str:
         if self._zookeeper is not None:

@@ -5,13 +5,13 @@ Each process is broker and controller (KRaft), as small clusters are run, so one
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
 
 from tests.peers.apache_kafka import ApacheKafka
+from tests.support.node_folders import remove_folder
 
 #: Three copies of everything, one may be missing; a dead broker is given up after 3 s, not 9.
 _SETTINGS = {
@@ -56,4 +56,4 @@ class ApacheKafkaCluster:
     ) -> None:
         for broker in self.brokers.values():
             broker.stop(kill=True)
-            shutil.rmtree(broker.folder, ignore_errors=True)
+            remove_folder(broker.folder, failed=kind is not None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -12,6 +11,7 @@ from barnabas.protocol.framing import decode_response, encode_request
 from barnabas.protocol.message import Message
 from barnabas.records import read_batches
 from tests.peers.apache_kafka import ApacheKafka
+from tests.support.node_folders import remove_folder
 
 NODE_ID = 100
 #: Nothing happens there by the clock but the end of sessions.
@@ -52,7 +52,7 @@ class JavaController:
     ) -> None:
         self._socket.close()
         self._kafka.stop(kill=True)
-        shutil.rmtree(self._kafka.folder, ignore_errors=True)
+        remove_folder(self._kafka.folder, failed=kind is not None)
 
     def ask(self, request: Message, version: int) -> Any:
         """Send a request, and return its response."""

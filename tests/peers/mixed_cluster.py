@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +15,7 @@ from typing import Self
 
 from barnabas.testing.fault_proxy import FaultProxy
 from tests.peers.apache_kafka import ApacheKafka, free_port
+from tests.support.node_folders import make_folder, remove_folder
 
 #: Three copies of everything, one may be missing; a dead broker is given up after 3 s, not 9.
 _SETTINGS = {
@@ -49,7 +48,7 @@ class BarnabasBroker:
     def __init__(self, format_options: Sequence[str] = ()) -> None:
         self._format_options = format_options
         self.port = free_port()
-        self.folder = Path(tempfile.mkdtemp(prefix="barnabas-member-"))
+        self.folder = make_folder("barnabas-member-")
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
         self.settings: dict[str, str] = {}
         self._began = 0
@@ -157,6 +156,7 @@ class MixedCluster:
         self.ours = {number: BarnabasBroker() for number in range(theirs + 1, theirs + ours + 1)}
         self.proxies: dict[int, FaultProxy] = {}
         self._in_place: dict[int, BarnabasBroker] = {}
+        self._replacements: list[BarnabasBroker] = []
         self.brokers: dict[int, ApacheKafka | BarnabasBroker] = {**self.theirs, **self.ours}
         for node in self.controllers.values():
             # The port that is waited for; a controller has no other.
@@ -197,9 +197,9 @@ class MixedCluster:
     ) -> None:
         for proxy in self.proxies.values():
             proxy.close()
-        for node in [*self._in_place.values(), *self.brokers.values(), *self.controllers.values()]:
+        for node in [*self._replacements, *self.brokers.values(), *self.controllers.values()]:
             node.stop(kill=True)
-            shutil.rmtree(node.folder, ignore_errors=True)
+            remove_folder(node.folder, failed=kind is not None)
 
     def replace_by_ours(self, number: int) -> None:
         """Stop a broker of theirs, and run one of ours in its place: its id, address and data."""
@@ -207,12 +207,12 @@ class MixedCluster:
         theirs.stop()
         ours.port, ours.bootstrap_servers = theirs.port, theirs.bootstrap_servers
         ours.settings.update({**theirs.settings, "log.dirs": str(self.data_of(number))})
+        self._replacements.append(ours)
         self._in_place[number] = ours.start()
 
     def give_back(self, number: int) -> None:
         """Stop our broker that was put in the place of one of theirs, and run that again."""
-        self._in_place[number].stop()
-        shutil.rmtree(self._in_place.pop(number).folder, ignore_errors=True)
+        self._in_place.pop(number).stop()
         self.theirs[number].start()
 
     def data_of(self, number: int) -> Path:

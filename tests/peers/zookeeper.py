@@ -6,7 +6,6 @@ import json
 import shutil
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ from tests.peers.apache_kafka import ApacheKafka, free_port
 from tests.peers.maven import Jars
 from tests.peers.mixed_cluster import BarnabasBroker
 from tests.peers.secure_kafka import Certificates
+from tests.support.node_folders import make_folder, remove_folder
 
 VERSION = "3.9.1"
 #: ZooKeeper 3.8 comes along.
@@ -79,7 +79,7 @@ class ZooKeeper:
         self.secure_port = free_port() if certificates is not None else 0
         self._certificates = certificates
         self._users = users or {}
-        self.folder = Path(tempfile.mkdtemp(prefix="zookeeper-"))
+        self.folder = make_folder("zookeeper-")
         self.servers = f"127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -142,7 +142,7 @@ class ZooKeeper:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_folder(self.folder, failed=kind is not None)
 
 
 class ZooKeeperCluster:
@@ -199,7 +199,7 @@ class ZooKeeperCluster:
     ) -> None:
         for node in self.brokers.values():
             node.stop(kill=True)
-            shutil.rmtree(node.folder, ignore_errors=True)
+            remove_folder(node.folder, failed=kind is not None)
         self.zookeeper.__exit__(kind, error, trace)
 
     @property
@@ -267,7 +267,7 @@ class ZooKeeperCluster:
             ours.stop()
         finally:
             ours.stop(kill=True)
-            shutil.rmtree(ours.folder, ignore_errors=True)
+            remove_folder(ours.folder)
 
     def data_of(self, number: int) -> Path:
         """The directory with a broker's logs."""
