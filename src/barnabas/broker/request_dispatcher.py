@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from barnabas.broker.request import RequestObserver, ShortcutObserver
     from barnabas.protocol.message import Message
 
-_PRODUCE, _FETCH, _API_VERSIONS = 0, 1, 18
+_PRODUCE, _FETCH, _API_VERSIONS, _WRITE_TXN_MARKERS = 0, 1, 18, 27
 #: The first bytes of a request.
 _KEY_AND_VERSION = 4
 #: How long a service is left alone after it failed, in seconds.
@@ -294,7 +294,8 @@ class RequestDispatcher:
         from barnabas.broker.error_responses import error_response
 
         api, response = request.api, None
-        if not isinstance(problem, CloseConnection):
+        # A coordinator of Apache Kafka sends no marker again upon UNKNOWN_SERVER_ERROR; upon a lost connection it does.
+        if not isinstance(problem, CloseConnection) and api.key != _WRITE_TXN_MARKERS:
             response = error_response(api.key, request.message, api.response_version, UnknownServerError.code)
         if response is None:
             self._failed(request, problem)

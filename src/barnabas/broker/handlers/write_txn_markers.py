@@ -32,6 +32,21 @@ VERSIONS = (1, 2)
 _SECOND_PROTOCOL = 2
 
 
+#: What coordinators of Apache Kafka know as an answer: any other error they take for a fault of theirs, and send the
+#: marker no more (TransactionMarkerRequestCompletionHandler).
+_UNDERSTOOD = frozenset(
+    error.code
+    for error in (
+        errors.UnknownTopicOrPartitionError,
+        errors.NotLeaderOrFollowerError,
+        errors.NotEnoughReplicasError,
+        errors.NotEnoughReplicasAfterAppendError,
+        errors.KafkaTimeoutError,
+        errors.KafkaStorageError,
+        errors.InvalidProducerEpochError,
+        errors.TransactionCoordinatorFencedError,
+    )
+)
 #: Appends that are made before others are served.
 _APPENDS_AT_ONCE = 20
 
@@ -91,8 +106,6 @@ def _append(markers: PartitionMarkers, marker: Marker, now_ms: int) -> int:
         if marker.transaction_version >= _SECOND_PROTOCOL:
             markers.check_marker_epoch(marker.partition, marker.producer_id, marker.producer_epoch)
         markers.append(marker, now_ms)
-    except (errors.CoordinatorLoadInProgressError, errors.NotCoordinatorError):
-        return errors.NotLeaderOrFollowerError.code
     except errors.KafkaError as error:
-        return error.code
+        return error.code if error.code in _UNDERSTOOD else errors.NotLeaderOrFollowerError.code
     return 0

@@ -28,6 +28,8 @@ _NOTHING = {
     "committed_offset": -1, "producer_id": -1, "producer_epoch": -1, "generation_id": -1, "member_epoch": -1,
     "node_id": -1, "port": -1, "throttle_time_ms": 0, "num_partitions": -1, "replication_factor": -1,
 }  # fmt: skip
+#: What names an element of a response, where it stands for something new at the top: the producer of a marker.
+_NAMES = frozenset({"producer_id"})
 #: A field of a response → those of a request that it repeats, where they have other names.
 _SOURCES = {
     "partition_index": ("partition",),
@@ -76,7 +78,7 @@ def _made(plan: Plan, asked: Struct | None, code: int, message: str | None, *, t
             source = _array(asked, field.name) if is_told and _tells(field.plan) else []
             setattr(made, field.name, [_element(field, one, code, message) for one in source])
         elif field.element is None and field.plan is None and field.name not in _NOT_REPEATED:
-            value = _NOTHING.get(field.name)
+            value = _NOTHING.get(field.name) if top or field.name not in _NAMES else None
             for name in (field.name, *_SOURCES.get(field.name, ())):
                 value = getattr(asked, name, None) if value is None else value
             if value is not None or (field.nullable and hasattr(asked, field.name)):

@@ -11,6 +11,7 @@ from barnabas.broker.log.append_origin import COORDINATOR
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC
 from barnabas.broker.transactions.transaction_metadata import TopicIndex
 from barnabas.protocol.kinds import ControlRecordType
+from barnabas.protocol.producer_identity import MAX_PRODUCER_EPOCH
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.control_record import EndTxnMarker, build_end_txn_marker
 
@@ -87,12 +88,14 @@ class PartitionMarkers:
     def check_marker_epoch(self, partition: TopicIndex, producer_id: int, epoch: int) -> None:
         """Raise `InvalidProducerEpochError` unless the epoch ends a transaction of the second protocol.
 
-        There a marker has a later epoch than the records (KIP-890); an equal one is the repetition of a marker.
+        There a marker has a later epoch than the records (KIP-890); an equal one is the repetition of a marker, or the
+        last epoch that there is.
         """
         entry = self._replica_manager.partition(*partition).log.producer_state.producers.get(producer_id)
         if entry is None or epoch > entry.producer_epoch:
             return
-        if epoch < entry.producer_epoch or entry.current_txn_first_offset >= 0:
+        is_open = entry.current_txn_first_offset >= 0 and epoch != MAX_PRODUCER_EPOCH
+        if epoch < entry.producer_epoch or is_open:
             raise errors.InvalidProducerEpochError(
                 f"epoch {epoch} of producer {producer_id} does not follow {entry.producer_epoch}, the one of its "
                 f"records in {partition[0]}-{partition[1]}"

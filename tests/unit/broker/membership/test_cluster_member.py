@@ -55,11 +55,6 @@ from barnabas.protocol.messages.txn_offset_commit_request import (
 )
 from barnabas.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from barnabas.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
-from barnabas.protocol.messages.write_txn_markers_request import (
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-)
 from barnabas.protocol.topic_partition import TopicPartition
 from tests.support.cluster_member import ME, MemberBroker, broker, change, topic
 from tests.support.core_broker import CoreBroker, batch, create, produce
@@ -460,34 +455,6 @@ def test_offsets_of_a_transaction_are_refused_without_asking_for_the_transaction
     found.advance(0.1)
     assert client.responses[0].topics[0].partitions[0].error_code == error.code
     assert found.asked("verification") is None
-
-
-def test_a_marker_that_no_replica_has_in_time_is_refused_and_not_written_twice() -> None:
-    found = member(*topic("flights", FLIGHTS, [3, 1]))
-    client = found.connect()
-    marker = WritableTxnMarker(7, 2, transaction_result=True, topics=[WritableTxnMarkerTopic("flights", [0])])
-    assert client.request(WriteTxnMarkersRequest(markers=[marker]), 1) is None
-    found.advance(31)
-    assert client.responses[0].markers[0].topics[0].partitions[0].error_code == errors.KafkaTimeoutError.code
-    assert partition(found).log.log_end_offset == 1
-
-
-def test_markers_that_are_written_in_pieces_are_refused_where_another_broker_leads_in_between() -> None:
-    names = [f"of-{number}" for number in range(30)]
-    topics = [record for number, name in enumerate(names) for record in topic(name, bytes([1] * 15 + [number]), [3, 1])]
-    found = member(*topics)
-    client = found.connect()
-    asked = [WritableTxnMarkerTopic(name, [0]) for name in names]
-    client.send(WriteTxnMarkersRequest(markers=[WritableTxnMarker(7, 2, transaction_result=True, topics=asked)]), 1)
-    first = partition(found, name=names[0])
-    assert (first.log.log_end_offset, partition(found, name=names[-1]).log.log_end_offset) == (1, 0)
-    found.tell(change(bytes([1] * 15 + [0]), 0, leader=1))
-    found.advance(0.1)
-    for number in range(1, 30):
-        found.follower_fetches(bytes([1] * 15 + [number]), 1)
-    found.node.core.settle(found.instant)
-    codes = [one.partitions[0].error_code for one in client.responses[0].markers[0].topics]
-    assert codes == [errors.NotLeaderOrFollowerError.code] + [0] * 29
 
 
 def test_replicas_that_do_not_answer_in_time_are_an_error_and_the_commit_stays_open() -> None:
