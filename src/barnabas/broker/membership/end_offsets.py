@@ -40,10 +40,9 @@ class BrokerEndOffsets(BrokerQueue[TopicPartition, Told]):
             topics.setdefault(name, ListOffsetsTopic(name=name)).partitions.append(asked)
         return node, ListOffsetsRequest(replica_id=_CONSUMER, topics=list(topics.values()))
 
-    def disconnected(self, now: float) -> None:
-        """See `Requester`."""
-        problem = errors.LeaderNotAvailableError("The broker that leads the partition did not answer.")
-        self.answer([partial(tell, problem) for _, tell in self.in_flight])
+    def not_answered(self, asked: TopicPartition, answer: Told) -> None:
+        """See `BrokerQueue`."""
+        answer(errors.LeaderNotAvailableError("The broker that leads the partition did not answer."))
 
     def receive(self, response: Message, now: Instant) -> None:
         """See `Requester`."""

@@ -147,10 +147,9 @@ class BrokerStates(BrokerQueue[StateOperation, Told]):
         ]
         return node, form.request(group_id=group_id, topics=topics)
 
-    def disconnected(self, now: float) -> None:
-        """See `Requester`."""
-        problem = errors.DisconnectError("The share coordinator did not answer.")
-        self.answer([partial(tell, problem) for _, tell in self.in_flight])
+    def not_answered(self, asked: StateOperation, answer: Told) -> None:
+        """See `BrokerQueue`."""
+        answer(errors.DisconnectError("The share coordinator did not answer."))
 
     def receive(self, response: Message, now: Instant) -> None:
         """See `Requester`."""

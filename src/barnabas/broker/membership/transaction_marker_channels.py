@@ -37,23 +37,19 @@ class BrokerMarkers(BrokerQueue["Marker", "MarkerAnswer"]):
         self.in_flight, self.unsent = self.unsent, []
         return node, WriteTxnMarkersRequest(markers=_grouped([marker for marker, _ in self.in_flight]))
 
-    def disconnected(self, now: float) -> None:
-        """See `Requester`."""
-        self._answer({})
+    def not_answered(self, asked: Marker, answer: MarkerAnswer) -> None:
+        """See `BrokerQueue`."""
+        answer(_outcome(None))
 
     def receive(self, response: Message, now: Instant) -> None:
         """See `Requester`."""
         assert isinstance(response, WriteTxnMarkersResponse)
-        self._answer(
-            {
-                (result.producer_id, topic.name, partition.partition_index): partition.error_code
-                for result in response.markers
-                for topic in result.topics
-                for partition in topic.partitions
-            }
-        )
-
-    def _answer(self, codes: dict[tuple[int, str, int], int]) -> None:
+        codes = {
+            (result.producer_id, topic.name, partition.partition_index): partition.error_code
+            for result in response.markers
+            for topic in result.topics
+            for partition in topic.partitions
+        }
         self.answer(
             [
                 partial(answer, _outcome(codes.get((marker.producer_id, *marker.partition))))
@@ -92,7 +88,11 @@ def _grouped(markers: list[Marker]) -> list[WritableTxnMarker]:
 
 
 class ClusterMarkers:
-    """MarkerWriter of a cluster: to this broker's own partitions at once, to others by their leaders."""
+    """MarkerWriter of a cluster: to this broker's own partitions at once, to others by their leaders.
+
+    That a partition is deleted is said by this broker's metadata only, which had it when it came into the transaction.
+    A leader that does not know it has not heard of it yet: Apache Kafka's answers UNKNOWN_TOPIC_OR_PARTITION then.
+    """
 
     def __init__(
         self,
@@ -111,9 +111,15 @@ class ClusterMarkers:
         registration = self._image().partition(*marker.partition)
         if registration is None:
             answer(errors.UnknownTopicOrPartitionError("The partition is deleted."))
-        elif registration.leader == self._me:
-            self._local.write(marker, at, answer)
+            return
+
+        def of_leader(error: errors.KafkaError | None) -> None:
+            is_late = isinstance(error, errors.UnknownTopicOrPartitionError)
+            answer(errors.NotLeaderOrFollowerError(str(error)) if is_late else error)
+
+        if registration.leader == self._me:
+            self._local.write(marker, at, of_leader)
         elif registration.leader < 0:
             answer(errors.LeaderNotAvailableError("The partition has no leader at the moment."))
         else:
-            self._of_broker(registration.leader).add(marker, answer)
+            self._of_broker(registration.leader).add(marker, of_leader)

@@ -56,9 +56,9 @@ class BrokerVerifications(BrokerQueue[Question, Told]):
         self.unsent = [one for one in self.unsent if one not in self.in_flight]
         return node, AddPartitionsToTxnRequest(transactions=[_transaction(one) for one, _ in self.in_flight])
 
-    def disconnected(self, now: float) -> None:
-        """See `Requester`."""
-        self._tell({}, errors.CoordinatorNotAvailableError.code)
+    def not_answered(self, asked: Question, answer: Told) -> None:
+        """See `BrokerQueue`."""
+        answer(dict.fromkeys(asked.partitions, errors.CoordinatorNotAvailableError.code))
 
     def receive(self, response: Message, now: Instant) -> None:
         """See `Requester`."""
