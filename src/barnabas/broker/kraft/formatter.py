@@ -244,10 +244,12 @@ def bootstrap_snapshot(bootstrap: BootstrapMetadata) -> bytes:
     return bytes(raw.data)
 
 
-def voters_snapshot(voters: VoterSet) -> bytes:
-    """Return the first snapshot of a log whose voters may change."""
+def voters_snapshot(voters: VoterSet | None, bootstrap: BootstrapMetadata | None = None) -> bytes:
+    """Return the first snapshot of a log whose voters may change; with `bootstrap` as formatted by KIP-1170."""
     raw = _Buffered()
-    done_at_once(RecordsSnapshotWriter(raw, 0, MAX_KRAFT_VERSION, voters).freeze())
+    writer = RecordsSnapshotWriter(raw, 0, MAX_KRAFT_VERSION if voters is not None else 0, voters)
+    writer.append(bootstrap.records if bootstrap is not None else ())
+    done_at_once(writer.freeze())
     return bytes(raw.data)
 
 

@@ -19,6 +19,8 @@ from barnabas.broker.kraft.formatter import (
 from barnabas.broker.log.checkpoint_files import META_PROPERTIES, Owner, read_meta_properties
 from barnabas.broker.log.log_directory import LogDirectory
 from barnabas.broker.metadata.metadata_records import decode_versioned_record
+from barnabas.broker.raft.kafka_metadata_log import log_directory_of, snapshot_file_name
+from barnabas.broker.raft.replicated_log import BOOTSTRAP_SNAPSHOT_ID
 from barnabas.errors import KafkaError, KafkaStorageError
 from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.records import read_batches
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.log.filesystem import FileSystem
+    from barnabas.broker.metadata.metadata_records import ApiMessageAndVersion
     from barnabas.broker.security.scram_users import Alterations
 
 
@@ -111,16 +114,23 @@ class QuorumStorage:
         self.has_formatted = True
 
     def _read_bootstrap(self) -> BootstrapMetadata:
-        path = f"{self.path}/{BOOTSTRAP_CHECKPOINT}"
+        """Return the records of the log's first snapshot, where formatting has put them there (KIP-1170).
+
+        Up to release 4.3 they are in a file of their own, and the snapshot has the voters only.
+        """
+        first = f"{log_directory_of(self.path)}/{snapshot_file_name(BOOTSTRAP_SNAPSHOT_ID)}"
+        found = self._records_of(first) or self._records_of(f"{self.path}/{BOOTSTRAP_CHECKPOINT}")
+        return BootstrapMetadata.of_levels(default_levels()) if found is None else BootstrapMetadata(found)
+
+    def _records_of(self, path: str) -> list[ApiMessageAndVersion] | None:
         if not self.filesystem.exists(path):
-            return BootstrapMetadata.of_levels(default_levels())
-        records = [
+            return None
+        return [
             decode_versioned_record(bytes(record.value or b""))
             for batch in read_batches(self.filesystem.read(path))
             if not batch.is_control
             for record in batch
         ]
-        return BootstrapMetadata(records)
 
 
 def is_alone(config: BrokerConfig) -> bool:

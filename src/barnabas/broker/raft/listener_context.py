@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from barnabas.broker.raft.epoch_states import ResignedState
 from barnabas.broker.raft.leader_state import LeaderState
 from barnabas.broker.raft.offset_and_epoch import LeaderAndEpoch
+from barnabas.broker.raft.replicated_log import BOOTSTRAP_SNAPSHOT_ID
 from barnabas.broker.raft.snapshots import RecordsSnapshotReader, batches_of
 from barnabas.errors import IllegalStateError
 
@@ -43,6 +44,9 @@ class ListenerContext:
     def _load(self, replica: Replica, high_watermark: int) -> None:
         log = replica.log
         snapshot = log.latest_snapshot_id
+        if snapshot == BOOTSTRAP_SNAPSHOT_ID:
+            # What is in it is not committed: the first leader writes it into the log.
+            snapshot = None
         is_behind = self._next_offset < 0 or self._next_offset < log.start_offset
         if is_behind and snapshot is not None and self._next_offset < high_watermark:
             self._next_offset = snapshot.offset

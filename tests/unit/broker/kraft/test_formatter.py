@@ -16,7 +16,9 @@ from barnabas.broker.kraft.formatter import (
     format_directories,
     initial_voters,
     is_formatted,
+    scram_records,
     standalone_voters,
+    voters_snapshot,
 )
 from barnabas.broker.kraft.quorum_storage import QuorumStorage, is_alone
 from barnabas.broker.log.checkpoint_files import encode_uuid
@@ -102,6 +104,31 @@ def test_initial_voters_are_in_the_first_snapshot_and_lead() -> None:
     controller = CoreController({**_DYNAMIC, "controller.quorum.voters": None}, filesystem)
     assert controller.node.controller.is_active
     assert controller.node.controller.kraft_version == 1
+
+
+@pytest.mark.parametrize("do_voters_change", [True, False])
+def test_a_start_goes_by_what_a_later_release_has_formatted(do_voters_change: bool) -> None:
+    """KIP-1170: all is in the first snapshot of the log, with static voters too, and `bootstrap.checkpoint` is gone."""
+    filesystem = MemoryFileSystem(random.Random(1))
+    directory, levels = bytes(range(16)), default_levels("4.0")
+    voters = initial_voters(f"100@127.0.0.1:9093:{encode_uuid(directory)}", "CONTROLLER") if do_voters_change else None
+    alice = dict([parse_scram("SCRAM-SHA-256=[name=alice,password=secret]")])
+    bootstrap = BootstrapMetadata([*BootstrapMetadata.of_levels(levels).records, *scram_records(alice)])
+    wanted = _wanted(default_levels(), voters=voters, directory_id=directory)
+    format_directories(filesystem, wanted, ["/data"], _CHANCE.randbytes)
+    filesystem.remove("/data/bootstrap.checkpoint")
+    filesystem.make_directory("/data/__cluster_metadata-0")
+    first = "/data/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
+    filesystem.replace(first, voters_snapshot(voters, bootstrap), sync=True)
+
+    settings = {**_DYNAMIC, "controller.quorum.voters": None} if do_voters_change else {}
+    controller = CoreController(settings, filesystem)
+    assert controller.node.controller.is_active
+    image = controller.node.controller.committed_image
+    assert {name: level for name, level in image.features.items() if name != "kraft.version"} == levels
+    assert [name for name, _ in image.scram_credentials] == ["alice"]
+    # Others have no such snapshot: they read it from the log.
+    assert controller.node.raft.replica.log_end.offset > len(bootstrap.records)
 
 
 def test_a_directory_of_another_node_is_left_alone() -> None:
