@@ -36,6 +36,7 @@ class _NodeConnectionState:
         "failed_setups",
         "host",
         "last_attempt",
+        "number",
         "reconnect_backoff",
         "setup_timeout",
         "state",
@@ -46,6 +47,7 @@ class _NodeConnectionState:
         self.host = host
         self.state = ConnectionState.CONNECTING
         self.authentication_error: AuthenticationError | None = None
+        self.number = 0
         self.last_attempt = -math.inf
         self.attempts = 0
         self.failed_attempts = 0
@@ -70,6 +72,7 @@ class ClusterConnectionStates:
         )
         self._nodes: dict[int, _NodeConnectionState] = {}
         self._connecting: set[int] = set()
+        self._made = 0
 
     def can_connect(self, node_id: int, now: float) -> bool:
         """Whether there is no connection and its backoff is over."""
@@ -113,6 +116,8 @@ class ClusterConnectionStates:
     def ready(self, node_id: int) -> None:
         """Note that requests can be sent."""
         node = self._node(node_id)
+        self._made += 1
+        node.number = self._made
         node.state = ConnectionState.READY
         node.authentication_error = None
         node.attempts = 0
@@ -211,6 +216,11 @@ class ClusterConnectionStates:
         """When a connection was last tried or lost; minus infinity when never."""
         node = self._nodes.get(node_id)
         return -math.inf if node is None else node.last_attempt
+
+    def number(self, node_id: int) -> int:
+        """Which of all the connections of this client the node's last one is, from 1 on; 0 when it had none."""
+        node = self._nodes.get(node_id)
+        return 0 if node is None else node.number
 
     def setup_timeout(self, node_id: int) -> float:
         """How long the present attempt may take."""

@@ -137,6 +137,10 @@ class NetworkClient:
         """Return what the node understands; None while there is no ready connection."""
         return self._api_versions.get(node_id)
 
+    def connection_number(self, node_id: int) -> int:
+        """Which of all the connections of this client the node's last one is, from 1 on; 0 when it had none."""
+        return self._states.number(node_id)
+
     def least_loaded_node(self, now: float) -> Node | None:
         """Return the node to ask when any will do.
 

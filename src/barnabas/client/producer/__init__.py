@@ -23,10 +23,11 @@ ProducerBatches, BufferPool, IncompleteBatches) -> `Sender.run_once` (BatchDrain
 `PartitionResponse` (judged in `Sender._complete_batch`) -> `ProducerBatch.complete` -> callbacks, then futures
 (`ProduceRequestResult`, one per batch).
 
-Ours, not Kafka's: until one batch of a partition is acknowledged under the present epoch, and while one is sent again,
-no other new batch of it is in flight (a broker without state takes any sequence number, so a new topic's first batches
-could be stored out of order); a split batch's parts are at most half as large; only partitions that hold batches are
-looked at; when the process ends unsent records get ten seconds.
+Ours, not Kafka's: until one batch of a partition is acknowledged under the present epoch and over the present
+connection, and while one is sent again, no other new batch of it is in flight (a broker without state, for the topic is
+new or a loss of power took it, takes any sequence number, so batches could be stored out of order); a split batch's
+parts are at most half as large; only partitions that hold batches are looked at; when the process ends unsent records
+get ten seconds.
 
 A batch keeps no future for `on_delivery`, only what its metadata needs, packed (`DeliveryCallbacks`): beside its bytes
 a batch of 16 KB takes less than 10% (`benchmarks/client_memory.py`). Transactions have a wing, `transactions`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.producer.producer_batch import ProducerBatch
 from barnabas.protocol.topic_partition import TopicPartition
@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from barnabas.client.producer.batch_queues import BatchQueues
     from barnabas.client.producer.transactions.txn_partition_map import BatchNumbering
     from barnabas.network.node import Node
+
+
+class Leader(NamedTuple):
+    """The broker that leads a partition, and since which epoch."""
+
+    node_id: int
+    epoch: int | None
 
 
 class BatchDrainer:
@@ -56,7 +63,7 @@ class BatchDrainer:
         start = bisect_left(partitions, self._next_drain.get(node_id, ("", 0)))
         # Where all of them fit, the next drain begins one further on, so that none is always last.
         for tp in partitions[start:] + partitions[:start]:
-            batch = self._poll_first(tp, leader_epochs[tp], max_size - size if ready else None, now)
+            batch = self._poll_first(tp, Leader(node_id, leader_epochs[tp]), max_size - size if ready else None, now)
             if batch is _DOES_NOT_FIT:
                 self._next_drain[node_id] = tp
                 return ready
@@ -70,9 +77,7 @@ class BatchDrainer:
             self._next_drain[node_id] = TopicPartition(first.topic, first.partition + 1)
         return ready
 
-    def _poll_first(
-        self, tp: TopicPartition, leader_epoch: int | None, room: int | None, now: float
-    ) -> ProducerBatch | object:
+    def _poll_first(self, tp: TopicPartition, leader: Leader, room: int | None, now: float) -> ProducerBatch | object:
         """Take the partition's first batch if it may go and fits into `room` (None: its size does not matter)."""
         queues, numbering = self._queues, self._numbering
         with queues.lock:
@@ -80,17 +85,19 @@ class BatchDrainer:
             if not queue or tp in queues.muted:
                 return None
             first = queue[0]
-            first.maybe_update_leader_epoch(leader_epoch)
+            first.maybe_update_leader_epoch(leader.epoch)
             if first.is_backing_off(now):
                 return None
             if room is not None and first.estimated_size > room:
                 return _DOES_NOT_FIT
-            if numbering is not None and not numbering.may_send(first):
+            if numbering is not None and not numbering.may_send(first, leader.node_id):
                 return None
             queues.pop_first(tp, queue)
             first.is_open = False
-            if numbering is not None and not first.has_sequence:
-                numbering.assign_sequence(first)
+            if numbering is not None:
+                if not first.has_sequence:
+                    numbering.assign_sequence(first)
+                numbering.sequences.leaves(first, leader.node_id)
             return first
 
 

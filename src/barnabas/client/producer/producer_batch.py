@@ -53,6 +53,7 @@ class ProducerBatch(AppendableBatch):
         "producer_epoch",
         "producer_id",
         "retry_at",
+        "sent_over",
         "sequence_has_been_reset",
         "topic_partition",
         "uncompressed_size",
@@ -77,6 +78,8 @@ class ProducerBatch(AppendableBatch):
         self.last_attempt_at = created_at
         self.retry_at = created_at
         self.drained_at = created_at
+        #: The number of the connection that it was sent over last.
+        self.sent_over = 0
         self.final_state: FinalState | None = None
         self.producer_id = -1
         self.producer_epoch = -1

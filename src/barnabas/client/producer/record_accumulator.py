@@ -284,7 +284,7 @@ class RecordAccumulator(RecordAppender):
                     continue
                 batch = queue[0]
                 batch.maybe_update_leader_epoch(leader_epoch)
-                if not self._may_send(batch):
+                if not self._may_send(batch, leader.id):
                     # The answer to what is in flight will wake the Sender.
                     continue
                 wait = self._time_until_sendable(batch, len(queue), rushed, now)
@@ -298,8 +298,8 @@ class RecordAccumulator(RecordAppender):
     def _is_completing(self) -> bool:
         return self._numbering is not None and self._numbering.is_completing
 
-    def _may_send(self, batch: ProducerBatch) -> bool:
-        return self._numbering is None or self._numbering.may_send(batch)
+    def _may_send(self, batch: ProducerBatch, leader_id: int) -> bool:
+        return self._numbering is None or self._numbering.may_send(batch, leader_id)
 
     def _time_until_sendable(self, batch: ProducerBatch, queued: int, rushed: bool, now: float) -> float:
         if batch.is_backing_off(now):

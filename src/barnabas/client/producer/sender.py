@@ -83,6 +83,8 @@ class Sender:
         self._config = config
         self._metrics = metrics
         self._numbering = guarantees.numbering if guarantees else None
+        if self._numbering is not None:
+            self._numbering.sequences.connection_number = client.connection_number
         self._transactional: TransactionalRequestSender | None = None
         if transactions is not None:
             self._transactional = TransactionalRequestSender(

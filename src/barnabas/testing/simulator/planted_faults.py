@@ -341,8 +341,8 @@ MUTATIONS = [
     Mutation(
         "a batch that is sent again gets another number",
         "barnabas.client.producer.batch_drainer",
-        "if numbering is not None and not first.has_sequence:",
-        "if numbering is not None:",
+        "                if not first.has_sequence:\n",
+        "                if not first.is_open:\n",
     ),
     Mutation(
         "a consumer commits one record too many",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -17,35 +17,48 @@ PARTITIONS = 3
 OUT_OF_ORDER, DUPLICATE_WINDOW, TOO_LARGE, NOT_LEADER = 45, 5, 10, 6
 
 
+class Stored(NamedTuple):
+    """What a log knows of a batch: whose it is, its numbers, and where its records are."""
+
+    producer: tuple[int, int]
+    first_sequence: int
+    last_sequence: int
+    offset: int
+
+
 class Log:
     """One partition as a broker keeps it: checks sequence numbers as Kafka does, remembers the last five batches."""
 
     def __init__(self) -> None:
         self.values: list[bytes] = []
-        self.producer: tuple[int, int] = (-1, -1)
-        self.recent: list[tuple[int, int, int]] = []
+        self.batches: list[Stored] = []
+        #: What a loss of power took.
+        self.lost: set[bytes] = set()
 
     def append(self, batch: Any, max_records: int) -> tuple[int, int]:
         """Error code and base offset."""
         producer, last = (batch.producer_id, batch.producer_epoch), batch.base_sequence + batch.record_count - 1
-        if producer == self.producer:
-            for first_sequence, last_sequence, offset in self.recent:
-                if (first_sequence, last_sequence) == (batch.base_sequence, last):
-                    return 0, offset
-            expected = self.recent[-1][1] + 1
-        else:
-            # A broker that has no state of any producer takes any number, as Kafka's does.
-            expected = 0 if self.recent else batch.base_sequence
+        # A broker that has no state of any producer takes any number, as Kafka's does.
+        expected = 0 if self.batches else batch.base_sequence
+        if self.batches and self.batches[-1].producer == producer:
+            for known in self.batches[-DUPLICATE_WINDOW:]:
+                if known[:3] == (producer, batch.base_sequence, last):
+                    return 0, known.offset
+            expected = self.batches[-1].last_sequence + 1
         if batch.record_count > max_records:
             return TOO_LARGE, -1
         if batch.base_sequence != expected:
             return OUT_OF_ORDER, -1
-        if producer != self.producer:
-            self.producer, self.recent = producer, []
         offset = len(self.values)
         self.values += [record.value for record in batch]
-        self.recent = [*self.recent, (batch.base_sequence, last, offset)][-DUPLICATE_WINDOW:]
+        self.batches.append(Stored(producer, batch.base_sequence, last, offset))
         return 0, offset
+
+    def lose(self, kept: int) -> None:
+        """Keep so many of the batches, and know only what they tell of their producers."""
+        end = self.batches[kept].offset if kept < len(self.batches) else len(self.values)
+        self.lost.update(self.values[end:])
+        del self.values[end:], self.batches[kept:]
 
 
 class ProducerAgainstFaults(RuleBasedStateMachine):
@@ -129,19 +142,51 @@ class ProducerAgainstFaults(RuleBasedStateMachine):
             self.harness.turn(0.2, times=3)
             while self.harness.waiting():
                 self.answer()
-        assert [log.values for log in self.logs] == self.sent
         assert self.completed == self.sent
         assert self.harness.pool.available_memory == self.harness.pool.total_memory
         assert not self.harness.accumulator.has_undrained()
+        assert errors.for_code(NOT_LEADER).retriable
+        self.check_stored()
+
+    def check_stored(self) -> None:
+        assert [log.values for log in self.logs] == self.sent
         for partition, value, future in self.futures:
             metadata = future.result(0)
             assert (metadata.topic, metadata.partition) == (TOPIC, partition)
             if metadata.offset >= 0:
                 assert self.logs[partition].values[metadata.offset] == value
-        assert errors.for_code(NOT_LEADER).retriable
 
 
-TestProducerAgainstFaults = ProducerAgainstFaults.TestCase
-TestProducerAgainstFaults.settings = settings(
+class ProducerAgainstLossOfPower(ProducerAgainstFaults):
+    """The broker also loses its power, with ends of its logs and all that it knew from them of the producer."""
+
+    @rule(kept=st.lists(st.integers(0, 3), min_size=PARTITIONS, max_size=PARTITIONS))
+    def lose_the_power(self, kept: list[int]) -> None:
+        self.harness.selector.break_connection(1)
+        for log, batches in zip(self.logs, kept, strict=True):
+            log.lose(batches)
+        # Several batches of a partition are ready when the broker is back: what it answers to each decides their order.
+        for partition in (0, 0, 0):
+            self.send(partition, 120)
+        self.harness.turn(0.15, times=12)
+
+    @invariant()
+    def nothing_is_out_of_order_or_twice(self) -> None:
+        for log, sent, completed in zip(self.logs, self.sent, self.completed, strict=True):
+            numbers = [int(value.partition(b":")[0]) for value in log.values]
+            assert numbers == sorted(set(numbers))
+            assert completed == sent[: len(completed)]
+            assert log.lost.union(log.values).issuperset(completed)
+
+    def check_stored(self) -> None:
+        for log, sent in zip(self.logs, self.sent, strict=True):
+            assert log.lost.union(log.values) == set(sent)
+
+
+_EXAMPLES = settings(
     max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
+TestProducerAgainstFaults = ProducerAgainstFaults.TestCase
+TestProducerAgainstFaults.settings = _EXAMPLES
+TestProducerAgainstLossOfPower = ProducerAgainstLossOfPower.TestCase
+TestProducerAgainstLossOfPower.settings = _EXAMPLES

@@ -55,6 +55,57 @@ def test_the_first_batch_of_a_partition_goes_alone_then_five_requests_are_in_fli
     assert harness.sent_values() == [[b"1"], [b"2"], [b"3"], [b"4"], [b"5"]]
 
 
+@pytest.mark.shows("S3.54", breaks=f"{TRANSACTIONS}.handle_completed_batch")
+def test_over_a_new_connection_the_first_batch_goes_alone_again() -> None:
+    """The broker may have lost what it knew of the producer with its power, and would take any number then."""
+    harness = Harness(batch_size=1)
+    harness.send(b"before")
+    harness.settle()
+    harness.respond()
+    harness.selector.break_connection(1)
+    for number in range(3):
+        harness.send(b"%d" % number)
+    for _ in range(3):
+        harness.turn(0.2)
+        harness.settle()
+    assert harness.sent_values() == [[b"0"]]
+
+    harness.respond(NOT_LEADER)
+    harness.turn(0.2)
+    harness.settle()
+    assert harness.sent_values() == [[b"0"]]
+    harness.respond(base_offset=1)
+    harness.settle()
+
+    assert harness.sent_values() == [[b"1"], [b"2"]]
+
+
+def test_to_a_new_leader_the_first_batch_goes_alone() -> None:
+    harness = Harness(batch_size=1, nodes=2)
+    for number in range(3):
+        harness.send(b"%d" % number)
+    harness.settle()
+    harness.respond()
+    harness.settle()
+    assert harness.sent_values() == [[b"1"], [b"2"]]
+
+    harness.leaders, harness.leader_epoch = lambda partition: 2, 1
+    harness.metadata.update(harness.metadata_answer(), harness.now)
+    for number in range(3, 6):
+        harness.send(b"%d" % number)
+    harness.settle()
+    assert harness.sent_values(node=2) == []
+
+    for _ in range(2):
+        harness.respond()
+    harness.settle()
+    assert harness.sent_values(node=2) == [[b"3"]]
+    harness.respond(node=2)
+    harness.settle()
+
+    assert harness.sent_values(node=2) == [[b"4"], [b"5"]]
+
+
 def test_a_retry_keeps_its_sequence_number_and_goes_before_later_batches() -> None:
     harness = Harness(batch_size=1)
     harness.send(b"first")

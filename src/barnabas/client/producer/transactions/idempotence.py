@@ -97,9 +97,9 @@ class IdempotenceManager:
 
     # Batches
 
-    def may_send(self, first: ProducerBatch) -> bool:
-        """Whether the first batch of a partition may leave now."""
-        return self.sequences.may_send(first)
+    def may_send(self, first: ProducerBatch, leader_id: int) -> bool:
+        """Whether the first batch of a partition may leave to its leader now."""
+        return self.sequences.may_send(first, leader_id)
 
     def assign_sequence(self, batch: ProducerBatch) -> None:
         """Give a batch its number when it leaves for the first time."""

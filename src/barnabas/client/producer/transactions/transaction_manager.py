@@ -429,9 +429,9 @@ class TransactionManager:
 
     # Batches: the Sender thread
 
-    def may_send(self, first: ProducerBatch) -> bool:
+    def may_send(self, first: ProducerBatch, leader_id: int) -> bool:
         """Whether the first batch of a partition may leave; its partition must be part of the transaction."""
-        return first.topic_partition in self._partitions and self.sequences.may_send(first)
+        return first.topic_partition in self._partitions and self.sequences.may_send(first, leader_id)
 
     def assign_sequence(self, batch: ProducerBatch) -> None:
         """Give a batch its number and mark it as part of the transaction."""

@@ -9,13 +9,15 @@ from barnabas.protocol.producer_identity import NO_PRODUCER, NO_SEQUENCE, Produc
 class TxnPartitionEntry:
     """The next sequence number, the last acknowledged one, and the batches in flight in order. The Sender's."""
 
-    __slots__ = ("in_flight", "last_acked_offset", "last_acked_sequence", "next_sequence", "producer")
+    __slots__ = ("acked_over", "in_flight", "last_acked_offset", "last_acked_sequence", "next_sequence", "producer")
 
     def __init__(self) -> None:
         self.producer = NO_PRODUCER
         self.next_sequence = 0
         self.last_acked_sequence = NO_SEQUENCE
         self.last_acked_offset = -1
+        #: The number of the connection over which a batch was acknowledged last; no connection has the number -1.
+        self.acked_over = -1
         self.in_flight: list[ProducerBatch] = []
 
     @property
@@ -44,6 +46,7 @@ class TxnPartitionEntry:
         self.producer = producer
         self.next_sequence = sequence
         self.last_acked_sequence = NO_SEQUENCE
+        self.acked_over = -1
 
     def close_gap(self, failed: ProducerBatch) -> None:
         """Move the batches that followed one which the broker refused up into its place."""

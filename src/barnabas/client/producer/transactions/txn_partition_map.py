@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from barnabas.client.producer.producer_batch import ProducerBatch
@@ -20,6 +21,8 @@ from barnabas.protocol.topic_partition import TopicPartition
 class TxnPartitionMap:
     """The producer's id and epoch, and an entry for each partition that it wrote to. Only the Sender thread calls it.
 
+    `connection_number` tells which of the client's connections leads to a node; the Sender brings it.
+
     A partition is unresolved after a batch that was sent there expired: the broker may or may not have stored it, which
     only the answers to later batches tell. What a gap in the numbers means, `BatchNumbering` decides.
     """
@@ -28,6 +31,7 @@ class TxnPartitionMap:
         self.producer = NO_PRODUCER
         self._entries: dict[TopicPartition, TxnPartitionEntry] = {}
         self._unresolved: dict[TopicPartition, int] = {}
+        self.connection_number: Callable[[int], int] = lambda node_id: 0
 
     @property
     def has_producer_id(self) -> bool:
@@ -59,8 +63,8 @@ class TxnPartitionMap:
 
     # Batches on their way
 
-    def may_send(self, first: ProducerBatch) -> bool:
-        """Whether the first batch of a partition may leave now without breaking the order of its numbers."""
+    def may_send(self, first: ProducerBatch, leader_id: int) -> bool:
+        """Whether the first batch of a partition may leave to its leader without breaking the order of its numbers."""
         if self.producer.producer_id <= NO_PRODUCER_ID:
             return False
         tp = first.topic_partition
@@ -72,13 +76,18 @@ class TxnPartitionMap:
             return entry.in_flight[0].base_sequence == first.base_sequence
         if entry.producer != self.producer:
             return False
-        # The first batch goes alone: a broker that knows nothing of the producer takes any sequence number, so it would
-        # store the second one if it was not ready yet for the first (a new topic answers NOT_LEADER for a moment).
-        # And what is sent again may have been stored already: a new batch could be answered before it, and the
-        # callbacks would run out of order.
-        if entry.last_acked_sequence == NO_SEQUENCE or any(batch.in_retry for batch in entry.in_flight):
+        # The first batch over a connection goes alone: a broker that knows nothing of the producer takes any sequence
+        # number, so it would store the second one if it was not ready yet for the first (a new topic, and a log that
+        # is being recovered, answer NOT_LEADER for a moment). It never heard of the producer, or lost what it knew
+        # with its power. And what is sent again may have been stored already: a new batch could be answered before it,
+        # and the callbacks would run out of order.
+        if entry.acked_over != self.connection_number(leader_id) or any(batch.in_retry for batch in entry.in_flight):
             return False
         return tp not in self._unresolved
+
+    def leaves(self, batch: ProducerBatch, leader_id: int) -> None:
+        """Note that a batch is sent to the leader, for the first time or again."""
+        batch.sent_over = self.connection_number(leader_id)
 
     def assign_sequence(self, batch: ProducerBatch) -> None:
         """Give a batch its number when it leaves for the first time, and track it as in flight."""
@@ -107,6 +116,7 @@ class TxnPartitionMap:
             last = batch.last_sequence
             if entry.last_acked_sequence == NO_SEQUENCE or is_later(last, entry.last_acked_sequence):
                 entry.last_acked_sequence = last
+            entry.acked_over = batch.sent_over
         if base_offset >= 0:
             entry.last_acked_offset = max(entry.last_acked_offset, base_offset + batch.record_count - 1)
         entry.remove(batch)
@@ -168,8 +178,8 @@ class BatchNumbering(Protocol):
     def transition_to_fatal_error(self, error: KafkaError) -> None:
         """Send nothing any more."""
 
-    def may_send(self, first: ProducerBatch) -> bool:
-        """Whether the first batch of a partition may leave now."""
+    def may_send(self, first: ProducerBatch, leader_id: int) -> bool:
+        """Whether the first batch of a partition may leave to its leader now."""
 
     def assign_sequence(self, batch: ProducerBatch) -> None:
         """Give a batch its number when it leaves for the first time."""
