@@ -60,12 +60,16 @@ def as_acknowledge_type(value: Any, name: str = "type") -> AcknowledgeType:
 
 
 class Acknowledgements:
-    """What is to be said of one partition's records: runs in the order of their offsets."""
+    """What is to be said of one partition's records: runs in the order of their offsets.
 
-    __slots__ = ("error", "runs")
+    `given_back` are those among them that the application never got.
+    """
 
-    def __init__(self, runs: Iterable[Run]) -> None:
+    __slots__ = ("error", "given_back", "runs")
+
+    def __init__(self, runs: Iterable[Run], given_back: Iterable[Range] = ()) -> None:
         self.runs = joined(runs)
+        self.given_back = list(given_back)
         #: What the broker said against them.
         self.error: KafkaError | None = None
 
@@ -85,10 +89,12 @@ class Acknowledgements:
             types = {offset: run.type_id for run in given for offset in offsets_of(run)}
             runs = [Run(offset, offset, types[offset]) for offset in sorted(types)]
         self.runs = joined(runs)
+        self.given_back += later.given_back
 
     def offsets(self) -> set[int]:
-        """All offsets."""
-        return {offset for run in self.runs for offset in offsets_of(run)}
+        """Return the offsets of which the application is told."""
+        told = {offset for run in self.runs for offset in offsets_of(run)}
+        return told.difference(*map(offsets_of, self.given_back))
 
     def batches(self) -> list[tuple[int, int, list[int]]]:
         """Return them as requests have them: first and last offset, and one type for all or one for each offset."""

@@ -215,7 +215,7 @@ class ShareConsumeRequestManager:
             fetches += self.buffer.take_all()
         for fetch in fetches:
             runs = [Run(first, last, RELEASE) for first, last in fetch.acquired]
-            self.piggyback({fetch.partition: (fetch.lock.node_id, Acknowledgements(runs))})
+            self.piggyback({fetch.partition: (fetch.lock.node_id, Acknowledgements(runs, fetch.acquired))})
 
     def _is_held(self, lock: AcquisitionLock) -> bool:
         node = self._nodes.get(lock.node_id)

@@ -133,8 +133,9 @@ class ShareConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
     def set_acknowledgement_commit_callback(self, callback: AcknowledgementCommitCallback | None) -> None:
         """Have `callback(offsets, error or None)` called with what brokers say of acknowledgements; None ends that.
 
-        `offsets` is a dict of one `TopicIdPartition` with the set of its offsets. It runs inside `poll`, `commit_sync`,
-        `commit_async` or `close`, which raise what it raises, and must call no method of the consumer.
+        `offsets` is a dict of one `TopicIdPartition` with the set of its offsets; of records that were given back
+        without having been handed out nothing is told. It runs inside `poll`, `commit_sync`, `commit_async` or `close`,
+        which raise what it raises, and must call no method of the consumer.
         """
         with self._use:
             self._polling.check_use()

@@ -328,11 +328,11 @@ class SharePolling:
         self._take_answers()
         while self._told:
             partition, said = self._told.popleft()
-            if self.callback is None:
+            if self.callback is None or not (offsets := said.offsets()):
                 continue
             self._is_in_callback = True
             try:
-                yield from call(self.callback, {partition: said.offsets()}, said.error)
+                yield from call(self.callback, {partition: offsets}, said.error)
             finally:
                 self._is_in_callback = False
 

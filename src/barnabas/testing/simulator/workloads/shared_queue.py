@@ -190,7 +190,7 @@ class Taker(Actor):
     def _answered(self, offsets: dict[TopicIdPartition, set[int]], error: KafkaError | None) -> None:
         for offset in sorted(one for numbers in offsets.values() for one in numbers):
             waiting = self._said.get(offset)
-            # What was fetched and never handed out is answered for as well.
+            # Offsets without records are answered for as well.
             said = waiting.popleft() if waiting else None
             if said is not None and error is None:
                 self._deliveries.was_taken(said)

@@ -174,6 +174,19 @@ def test_what_was_fetched_for_an_application_that_became_slow_is_given_back(long
     assert long_queue.states() == {ACCEPTED: len(found), ACQUIRED: 2, AVAILABLE: 100 - len(found) - 2}
 
 
+def test_the_callback_hears_nothing_of_what_the_consumer_gave_back_by_itself(long_queue: ScriptedQueue) -> None:
+    """A record may be back by the time that the answer is told: it would pass for the answer to what is said now."""
+    consumer, found = read_ahead(long_queue, 6)
+    told: list[int] = []
+    consumer.set_acknowledgement_commit_callback(lambda offsets, error: told.extend(*offsets.values()))
+    long_queue.sleep(16)
+    found += poll(consumer)
+    found += poll(consumer)
+    consumer.close()
+
+    assert sorted(told) == list(range(8, 14)), "one answer for each record of which something was said since then"
+
+
 def test_who_waits_for_a_renewal_with_records_here_waits_without_turning(long_queue: ScriptedQueue) -> None:
     consumer = consumer_of(long_queue, max_poll_records=2, **EXPLICIT)
     for _ in range(6):
