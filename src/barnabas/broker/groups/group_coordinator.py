@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping
 from math import inf
 from random import Random
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from barnabas import errors
 from barnabas.broker.coordinator.coordinator_errors import coordinator_error_code
@@ -79,6 +79,9 @@ _TIMERS_PER_TICK = 100
 
 def _say_nothing(warning: str) -> None:
     pass
+
+
+G = TypeVar("G", bound="Group")
 
 
 class GroupCoordinator:
@@ -151,10 +154,10 @@ class GroupCoordinator:
         #: Deleted while some groups were still being loaded.
         self._deleted_topics: set[str] = set()
 
-    def consumer_groups(self) -> list[ConsumerGroup]:
-        """Return the groups of the consumer protocol, for those who look on; none while groups are being loaded."""
+    def groups_of(self, kind: type[G]) -> list[G]:
+        """Return the groups of a kind, for those who look on; none while groups are being loaded."""
         groups = () if self._loader.loading else self._store.groups.values()
-        return [group for group in groups if isinstance(group, ConsumerGroup)]
+        return [group for group in groups if isinstance(group, kind)]
 
     # --- driven by the broker
 

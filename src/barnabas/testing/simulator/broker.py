@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.config import BrokerConfig
+from barnabas.broker.groups.consumer_group import ConsumerGroup
+from barnabas.broker.groups.streams_group import StreamsGroup
 from barnabas.broker.log.memory_filesystem import ProcessDiedError
 from barnabas.broker.node import BrokerNode, Disk
 from barnabas.errors import KafkaStorageError
@@ -12,6 +15,8 @@ from barnabas.testing.simulator.disk import SimulatedStore
 from barnabas.testing.simulator.machine import Machine
 
 if TYPE_CHECKING:
+    from barnabas.broker.groups.consumer_group_member import ConsumerGroupMember
+    from barnabas.broker.groups.streams_group_member import StreamsGroupMember
     from barnabas.protocol.topic_partition import TopicPartition
     from barnabas.testing.simulator.network import Network
     from barnabas.testing.simulator.world import World
@@ -160,17 +165,32 @@ class SimulatedBroker(Machine):
         return True
 
     def _check_owners(self, node: BrokerNode) -> None:
-        """In a group of the consumer protocol a partition belongs to one member, until that one has let go of it."""
+        """Demand that what a group gives to one member is no other's until that one has let go of it."""
         groups = node.loaded_groups
-        for group in groups.consumer_groups() if groups is not None else ():
-            owners: dict[tuple[bytes, int], str] = {}
-            for member in group.members.values():
-                for partitions in (member.assigned, member.pending_revocation):
-                    for topic_id, indexes in partitions.items():
-                        for index in indexes:
-                            owner = owners.setdefault((topic_id, index), member.member_id)
-                            if owner != member.member_id:
-                                self.world.violate(
-                                    f"partition {index} of a topic belongs to both {owner} and {member.member_id} in "
-                                    f"epoch {group.epoch} of group {group.group_id}"
-                                )
+        if groups is None:
+            return
+        for group in groups.groups_of(ConsumerGroup):
+            read = ((member.member_id, at) for member in group.members.values() for at in _read_by(member))
+            self._check_held_once(group.group_id, read)
+        for streams in groups.groups_of(StreamsGroup):
+            tasks = ((member.member_id, task) for member in streams.members.values() for task in _worked_on_by(member))
+            self._check_held_once(streams.group_id, tasks)
+
+    def _check_held_once(self, group_id: str, held: Iterable[tuple[str, object]]) -> None:
+        owners: dict[object, str] = {}
+        for member_id, what in held:
+            owner = owners.setdefault(what, member_id)
+            if owner != member_id:
+                self.world.violate(f"{what} of group {group_id} belongs to both {owner} and {member_id}")
+
+
+def _read_by(member: ConsumerGroupMember) -> Iterator[tuple[bytes, int]]:
+    for partitions in (member.assigned, member.pending_revocation):
+        for topic_id, indexes in partitions.items():
+            yield from ((topic_id, index) for index in indexes)
+
+
+def _worked_on_by(member: StreamsGroupMember) -> Iterator[tuple[str, int]]:
+    for tasks in (member.assigned, member.pending_revocation):
+        for subtopology_id, numbers in tasks.active.items():
+            yield from ((subtopology_id, number) for number in numbers)

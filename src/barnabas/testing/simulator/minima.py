@@ -50,6 +50,8 @@ PER_HUNDRED_SEEDS = {
     "records that a queue delivered": 1000,
     "records that a queue delivered again": 50,
     "slow operations of the disk": 1000,
+    "streams groups described": 100,
+    "streams tasks given": 100,
     "times of a bad log": 10,
     "times of a bad network": 15,
     "times of a full disk": 10,

@@ -337,7 +337,50 @@ MUTATIONS = [
         "said = [Run(offset, offset, type_id) for offset, type_id in sorted(self._explicit.items())]\n",
         "said = [Run(offset, offset, 1 + 0 * type_id) for offset, type_id in sorted(self._explicit.items())]\n",
     ),
+    # Streams groups.
+    Mutation(
+        "a streams task is given before its owner lets go",
+        "barnabas.broker.groups.streams.current_assignment",
+        "        if process_id in processes or (processes and role == other == _ACTIVE):\n",
+        "        if process_id in processes or (processes and role == other == _ACTIVE and number < 0):\n",
+    ),
+    Mutation(
+        "who vanished from a streams group keeps its tasks",
+        "barnabas.broker.groups.streams.heartbeat",
+        "        self._timers.schedule(key, deadline, partial(self._expire, key, None))\n",
+        "        assert key and deadline\n",
+    ),
+    Mutation(
+        "an older topology takes the place of a streams group's",
+        "barnabas.broker.groups.streams.heartbeat",
+        "            if known is None:\n                check_countable",
+        "            if known is None or topology.epoch < known.epoch:\n                check_countable",
+    ),
+    Mutation(
+        "a restart forgets what a streams group's members have",
+        "barnabas.broker.groups.streams_group_records",
+        "                _epochs(value.active_tasks, epoch), _numbers",
+        "                _epochs(value.active_tasks[:0], epoch), _numbers",
+    ),
+    Mutation(
+        "internal topics of streams groups are not made",
+        "barnabas.broker.handlers.streams_group_heartbeat",
+        "    if missing:\n",
+        "    if missing and not API:\n",
+    ),
+    Mutation(
+        "a member of a streams group with an older topology is not told",
+        "barnabas.broker.groups.streams.heartbeat",
+        "        if known is not None and member.topology_epoch < known.epoch:\n",
+        "        if known is not None and member.topology_epoch < 0:\n",
+    ),
     # The client.
+    Mutation(
+        "the first batches over a connection go together",
+        "barnabas.client.producer.transactions.txn_partition_map",
+        "        if entry.acked_over != self.connection_number(leader_id) or any(",
+        "        if entry.acked_over < 0 or any(",
+    ),
     Mutation(
         "a batch that is sent again gets another number",
         "barnabas.client.producer.batch_drainer",

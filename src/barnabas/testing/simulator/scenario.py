@@ -12,6 +12,7 @@ from barnabas.testing.simulator.workloads.metered_topic import MeteredTopic
 from barnabas.testing.simulator.workloads.recreated_topic import RecreatedTopic
 from barnabas.testing.simulator.workloads.shared_queue import SharedQueue
 from barnabas.testing.simulator.workloads.shortened_topics import AgedTopic, KeyedTopic, TrimmedTopic
+from barnabas.testing.simulator.workloads.streams_application import StreamsApplication
 
 if TYPE_CHECKING:
     from barnabas.protocol.topic_partition import TopicPartition
@@ -30,6 +31,7 @@ class Scenario(Play):
         MeteredTopic,
         RecreatedTopic,
         SharedQueue,
+        StreamsApplication,
     )
 
     def __init__(self, seed: int) -> None:
