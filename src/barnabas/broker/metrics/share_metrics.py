@@ -1,4 +1,8 @@
-"""What is counted of share groups, under Kafka's names; where none was ever used, nothing is loaded for it."""
+"""What is counted of share groups, under Kafka's names; where none was ever used, nothing is loaded for it.
+
+FetchLockTimeMs and FetchLockRatio are not told: here no fetch locks a share-partition. TopicPartitionsAcquireTimeMs is
+how long a fetch waited until one of its share-partitions was loaded and had room for more records in flight.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from barnabas.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from barnabas.broker.share.coordinator.share_coordinator import ShareCoordinator
+    from barnabas.broker.share.latencies import Latencies
     from barnabas.broker.share.share_partition_manager import SharePartitionManager
 
 _SESSIONS = "kafka_server_sharesessioncache"
@@ -40,7 +45,7 @@ class ShareMetrics:
         if manager is not None:
             yield from _sessions(manager)
             yield from _groups(manager, now)
-            yield from _partitions(manager)
+            yield from _partitions(manager, now)
             yield from _requests(manager)
         if coordinator is not None:
             yield from _states(coordinator, now)
@@ -70,13 +75,40 @@ def _groups(manager: SharePartitionManager, now: float) -> Iterator[Metric]:
     ):
         yield GaugeMetricFamily(f"{_GROUPS}_partitionloadtimems_{name}", what, milliseconds)
     yield CounterMetricFamily(f"{_GROUPS}_partitionloadtimems_count", "Loaded share-partitions", metrics.loads.count)
+    what = "Which share of the partitions of a fetch could be acquired from, in percent"
+    shares = _Amounts(f"{_GROUPS}_requesttopicpartitionsfetchratio", what, ("group",))
+    what = "Milliseconds until a fetch had a partition that it could acquire from"
+    waits = _Amounts(f"{_GROUPS}_topicpartitionsacquiretimems", what, ("group",), scale=1000)
+    for group_id in metrics.shares:
+        shares.add((group_id,), metrics.shares[group_id], now)
+        waits.add((group_id,), metrics.waits[group_id], now)
+    yield from (*shares.families, *waits.families)
 
 
-def _partitions(manager: SharePartitionManager) -> Iterator[Metric]:
+class _Amounts:
+    """Average and maximum of something, and how often it was counted, by labels."""
+
+    def __init__(self, name: str, what: str, labels: tuple[str, ...], scale: float = 1) -> None:
+        self._scale = scale
+        self._average = GaugeMetricFamily(f"{name}_avg", f"{what}: average", labels=labels)
+        self._largest = GaugeMetricFamily(f"{name}_max", f"{what}: maximum", labels=labels)
+        self._count = CounterMetricFamily(f"{name}_count", f"{what}: how often", labels=labels)
+        self.families: tuple[Metric, ...] = (self._average, self._largest, self._count)
+
+    def add(self, labels: tuple[str, ...], found: Latencies, now: float) -> None:
+        """Tell what was counted under these labels."""
+        self._average.add_metric(labels, found.average(now) * self._scale)
+        self._largest.add_metric(labels, found.largest(now) * self._scale)
+        self._count.add_metric(labels, found.count)
+
+
+def _partitions(manager: SharePartitionManager, now: float) -> Iterator[Metric]:
     messages = GaugeMetricFamily(f"{_PARTITIONS}_inflightmessagecount", "Records in flight", labels=_OF_PARTITION)
     batches = GaugeMetricFamily(f"{_PARTITIONS}_inflightbatchcount", "Ranges in flight", labels=_OF_PARTITION)
     what = "Records that were freed because their locks had ended"
     expired = CounterMetricFamily(f"{_PARTITIONS}_acquisitionlocktimeout", what, labels=_OF_PARTITION)
+    what = "Records in a range that was delivered for the first time"
+    sizes = _Amounts(f"{_PARTITIONS}_inflightbatchmessagecount", what, _OF_PARTITION)
     for led in manager.led_share_partitions:
         if led.state is None:
             continue
@@ -84,7 +116,8 @@ def _partitions(manager: SharePartitionManager) -> Iterator[Metric]:
         messages.add_metric(labels, led.state.records.count)
         batches.add_metric(labels, len(led.state.records))
         expired.add_metric(labels, led.expired_locks)
-    yield from (messages, batches, expired)
+        sizes.add(labels, led.new_batches, now)
+    yield from (messages, batches, expired, *sizes.families)
 
 
 def _requests(manager: SharePartitionManager) -> Iterator[Metric]:

@@ -70,7 +70,7 @@ class DelayedShareFetch(DelayedOperation):
     `attempt` is to be called first: it may answer at once.
     """
 
-    __slots__ = ("_cold_reads", "_finish", "_led", "_limits", "_manager", "_replicas")
+    __slots__ = ("_began", "_cold_reads", "_finish", "_led", "_limits", "_manager", "_replicas", "_waited")
 
     def __init__(
         self,
@@ -90,6 +90,9 @@ class DelayedShareFetch(DelayedOperation):
         self._finish = finish
         #: How often something was read beside the loop.
         self._cold_reads = 0
+        #: When the first attempt was, and how many seconds later something could be acquired from; None until then.
+        self._began: float | None = None
+        self._waited: float | None = None
 
     def try_complete(self, now: float) -> Message | None:
         """See `DelayedOperation`."""
@@ -108,6 +111,9 @@ class DelayedShareFetch(DelayedOperation):
         """
         limits = self._manager.settings.limits(self._led[0].key.group_id)
         ready = [led for led in self._led if self._can_acquire(led, limits)]
+        self._began = now if self._began is None else self._began
+        if ready and self._waited is None:
+            self._waited = now - self._began
         failed = [SharedRecords(led, problem=led.problem) for led in self._led if led.problem is not None]
         share = min(self._limits.max_bytes // max(len(ready), 1), _MOST_BYTES)
         found = _Found(self._limits.acquirer.max_records)
@@ -135,6 +141,9 @@ class DelayedShareFetch(DelayedOperation):
             self._acquire(found, limits, now)
         if not is_last and not failed and not found.acquired:
             return None
+        waited = now - self._began if self._waited is None else self._waited
+        percent = len(ready) * 100 // len(self._led)
+        self._manager.metrics.count_fetch(self._led[0].key.group_id, percent, waited, now)
         return self._finish(failed + found.acquired, now)
 
     def _range_of(self, led: LedSharePartition, share: int, records: int) -> tuple[int, int]:
@@ -183,6 +192,9 @@ class DelayedShareFetch(DelayedOperation):
             acquired = led.state.acquire(acquirer, offset, fetched, limits, now)
             self._manager.acquired(led)
             if acquired:
+                for one in acquired:
+                    if one.delivery_count == 1:
+                        led.new_batches.record(one.last - one.first + 1, now)
                 count = sum(one.last - one.first + 1 for one in acquired)
                 found.left -= count
                 taken = _slice(records, headers, acquired)

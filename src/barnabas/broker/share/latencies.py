@@ -1,4 +1,4 @@
-"""How long something took: since the start, and in the last half minute to minute, as Kafka's Avg and Max show it."""
+"""How long or large something was: since the start, and in the last half minute to minute, as Avg and Max show it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _WINDOW = 30.0
 
 
 class Latencies:
-    """Counts times, in seconds; `count` and `total` are since the start."""
+    """Counts times in seconds, or other amounts; `count` and `total` are since the start."""
 
     __slots__ = ("_before", "_now", "_window_ends", "count", "total")
 
@@ -19,22 +19,22 @@ class Latencies:
         self._now = self._before = (0, 0.0, 0.0)
         self._window_ends = -math.inf
 
-    def record(self, seconds: float, now: float) -> None:
-        """Count a time that was taken at `now` (monotonic seconds)."""
+    def record(self, amount: float, now: float) -> None:
+        """Count a time or another amount that was taken at `now` (monotonic seconds)."""
         self._turn(now)
         count, total, largest = self._now
-        self._now = (count + 1, total + seconds, max(largest, seconds))
+        self._now = (count + 1, total + amount, max(largest, amount))
         self.count += 1
-        self.total += seconds
+        self.total += amount
 
     def average(self, now: float) -> float:
-        """Return the average of the last windows, in seconds; 0 where nothing was counted."""
+        """Return the average of the last windows; 0 where nothing was counted."""
         self._turn(now)
         count = self._now[0] + self._before[0]
         return (self._now[1] + self._before[1]) / count if count else 0.0
 
     def largest(self, now: float) -> float:
-        """Return the largest of the last windows, in seconds; 0 where nothing was counted."""
+        """Return the largest of the last windows; 0 where nothing was counted."""
         self._turn(now)
         return max(self._now[2], self._before[2])
 

@@ -10,6 +10,7 @@ from barnabas import errors
 from barnabas.broker.cold_search import bring_in_search
 from barnabas.broker.coordinator.timers import TimerQueue
 from barnabas.broker.piecewise import run_steps
+from barnabas.broker.share.latencies import Latencies
 from barnabas.broker.share.persister import (
     UNINITIALIZED_START_OFFSET,
     SharePartitionKey,
@@ -44,7 +45,9 @@ class LedSharePartition:
     Fetches that wait for it are parked under it.
     """
 
-    __slots__ = ("began", "expired_locks", "key", "leader_epoch", "problem", "record_size", "replica", "state")
+    __slots__ = (
+        "began", "expired_locks", "key", "leader_epoch", "new_batches", "problem", "record_size", "replica", "state",
+    )  # fmt: skip
 
     def __init__(self, key: SharePartitionKey, replica: Partition, began: float) -> None:
         self.key = key
@@ -55,6 +58,8 @@ class LedSharePartition:
         self.record_size = 0.0
         #: How many records were freed because their locks had ended.
         self.expired_locks = 0
+        #: How many records the ranges have that were delivered for the first time.
+        self.new_batches = Latencies()
         self.leader_epoch = replica.leader_epoch
         self.state: SharePartition | None = None
         self.problem: errors.KafkaError | None = None

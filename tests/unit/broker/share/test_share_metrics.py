@@ -10,6 +10,7 @@ import pytest
 
 from barnabas.broker.metrics.broker_metrics import BrokerMetrics
 from barnabas.broker.share.latencies import Latencies
+from barnabas.broker.share.share_group_metrics import MOST_GROUPS, ShareGroupMetrics
 from tests.peers import apache_kafka
 from tests.support.core_broker import CoreBroker, batch, create, produce
 from tests.support.share_member import ACCEPT, REJECT, RELEASE, RENEW, ShareMember
@@ -23,11 +24,16 @@ KAFKAS = {
     ),
     "org/apache/kafka/server/share/metrics/ShareGroupMetrics": (
         "kafka_server_sharegroupmetrics",
-        ("RecordAcknowledgementsPerSec", "PartitionLoadTimeMs"),
+        (
+            "RecordAcknowledgementsPerSec",
+            "PartitionLoadTimeMs",
+            "RequestTopicPartitionsFetchRatio",
+            "TopicPartitionsAcquireTimeMs",
+        ),
     ),
     "org/apache/kafka/server/share/metrics/SharePartitionMetrics": (
         "kafka_server_sharepartitionmetrics",
-        ("InFlightMessageCount", "InFlightBatchCount", "AcquisitionLockTimeoutPerSec"),
+        ("InFlightMessageCount", "InFlightBatchCount", "InFlightBatchMessageCount", "AcquisitionLockTimeoutPerSec"),
     ),
     "org/apache/kafka/storage/log/metrics/BrokerTopicMetrics": (
         "kafka_server_brokertopicmetrics",
@@ -131,6 +137,29 @@ def test_what_members_say_and_have_is_counted(observed: Observed) -> None:
     assert found["kafka_server_sharesessioncache_sharesessionscount"] == 1
     observed.broker.advance(31)
     assert observed.samples()[f"kafka_server_sharepartitionmetrics_acquisitionlocktimeout_total{labels}"] == 2
+
+
+def test_fetches_tell_how_much_of_what_they_asked_for_could_be_acquired(observed: Observed) -> None:
+    ratio, wait = (f"kafka_server_sharegroupmetrics_{name}" for name in
+                   ("requesttopicpartitionsfetchratio", "topicpartitionsacquiretimems"))  # fmt: skip
+    found = observed.samples()
+    answered = found[ratio + '_count_total{group="g"}']
+    assert found[ratio + '_avg{group="g"}'] == 100
+    assert found[wait + '_max{group="g"}'] == 0
+
+    observed.member.send_fetch()
+    found = observed.samples()
+    assert found[ratio + '_count_total{group="g"}'] == answered + 1
+    batches = 'kafka_server_sharepartitionmetrics_inflightbatchmessagecount_{}{{group="g",partition="0",topic="t"}}'
+    assert (found[batches.format("max")], found[batches.format("count_total")]) == (10, 1)
+
+
+def test_of_many_groups_the_first_are_forgotten() -> None:
+    metrics = ShareGroupMetrics(lambda: 0.0)
+    for number in range(MOST_GROUPS + 5):
+        metrics.count_fetch(f"g{number}", 100, 0.0, 0.0)
+
+    assert [*metrics.shares] == [*metrics.waits] == [f"g{number}" for number in range(5, MOST_GROUPS + 5)]
 
 
 def test_groups_and_requests_are_counted(observed: Observed) -> None:
