@@ -70,24 +70,27 @@ class Hands:
         self._by_epoch: dict[tuple[int, Task], str] = {}
         self._holders: dict[Task, Holder] = {}
 
-    def told(self, member: str, epoch: int, before: Tasks, tasks: Tasks, asked_at: float) -> None:
-        """Check what a member was told that it works on, in answer to what it asked for at a time."""
+    def accepted(self, member: str, held: Tasks, asked_at: float) -> None:
+        """Check what a member held when it asked, as one that is a member still: none of it was another's before."""
+        for task in sorted(held):
+            holder = self._holders.get(task)
+            if holder is not None and holder.member not in ("", member) and holder.since < asked_at:
+                self._world.violate(
+                    f"{member} held streams task {task} at {asked_at:.4f}, and is a member still; but {holder.member} "
+                    f"has it since {holder.since:.4f}"
+                )
+
+    def told(self, member: str, epoch: int, tasks: Tasks, new: Tasks, asked_at: float) -> None:
+        """Note what a member was told that it works on, and which of that is `new`; one member has it in an epoch."""
         for task in sorted(tasks):
             owner = self._by_epoch.setdefault((epoch, task), member)
             if owner != member:
                 self._world.violate(f"streams task {task} belongs to both {owner} and {member} in epoch {epoch}")
+        for task in sorted(new):
             holder = self._holders.get(task)
-            if holder is not None and holder.member == member:
-                continue
-            if task not in before:
-                passed = holder is not None and holder.since > asked_at
-                self._holders[task] = Holder("" if passed else member, self._world.now)
-                self._world.counts["streams tasks given"] += 1
-            elif holder is not None and holder.member and holder.since < asked_at:
-                self._world.violate(
-                    f"{member} still has streams task {task} in epoch {epoch}, for which it asked at {asked_at:.4f}; "
-                    f"but {holder.member} has it since {holder.since:.4f}"
-                )
+            passed = holder is not None and holder.member != member and holder.since > asked_at
+            self._holders[task] = Holder("" if passed else member, self._world.now)
+            self._world.counts["streams tasks given"] += 1
 
 
 class StreamsMember:
@@ -123,11 +126,13 @@ class StreamsMember:
             return answer.error_code not in _TO_JOIN_AGAIN
         self._reported = owned
         self._check(answer)
+        self._hands.accepted(self.id, owned.active, asked_at)
         before = self._told
         if answer.active_tasks is not None:
             self._told = Roles(_tasks(answer.active_tasks), _tasks(answer.standby_tasks or ()))
         self._epoch = answer.member_epoch
-        self._hands.told(self.id, self._epoch, before.active, self._told.active, asked_at)
+        new = self._told.active - before.active
+        self._hands.told(self.id, self._epoch, self._told.active, new, asked_at)
         return True
 
     def _check(self, answer: StreamsGroupHeartbeatResponse) -> None:
