@@ -37,7 +37,8 @@ public class StreamsGroupApp {
         settings.put("default.value.serde", Serdes.StringSerde.class.getName());
         settings.put("default.dsl.store", "in_memory");
         for (int at = 2; at < arguments.length; at++) {
-            settings.put(arguments[at].split("=")[0], arguments[at].split("=")[1]);
+            String[] setting = arguments[at].split("=", 2);
+            settings.put(setting[0], setting[1]);
         }
 
         StreamsBuilder builder = new StreamsBuilder();
