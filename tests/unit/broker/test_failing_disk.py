@@ -16,6 +16,8 @@ import pytest
 
 from barnabas import errors
 from barnabas.broker import handlers
+from barnabas.broker.log.log_manager import MEND_INTERVAL_MS
+from barnabas.broker.log.log_reopening import LONGEST_WAIT_MS
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.metadata.memory_store import MemoryStore
 from barnabas.broker.metrics.broker_metrics import BrokerMetrics
@@ -72,6 +74,8 @@ STORAGE = errors.KafkaStorageError.code
 DELETED_UP_TO = 1
 #: So many places of each kind are tried in the ordinary run, spread over the workload; all of them in the slow one.
 PLACES = 12
+#: Seconds after which a log that has failed for long is tried again, at the latest.
+UNTIL_TRIED = (LONGEST_WAIT_MS + MEND_INTERVAL_MS) / 1000
 
 
 class Faults:
@@ -202,7 +206,7 @@ def survive(kind: str, at: int, caplog: pytest.LogCaptureFixture, *, lasting: bo
     repeated = {line: times for line, times in said.items() if times > 3}
     assert not repeated, f"the log is flooded: {repeated}"
     faults.mended = True
-    broker.advance(15)
+    broker.advance(UNTIL_TRIED)
     if any(log.is_offline for log in broker.node.logs):
         # A flush has failed: only a restart may trust the files again.
         broker = broker.crashed()
@@ -299,7 +303,7 @@ class TestWhatIsOffline:
         broken.advance(60)
         assert broken.state.replica_manager.offline_count == 1
         broken.filesystem.fail = None
-        broken.advance(15)
+        broken.advance(UNTIL_TRIED)
         assert self.send(broken) == 0
         assert [value for _, value in sorted(found(broken, "t").items())] == [b"before", b"more"]
         partitions = broken.connect().request(MetadataRequest(topics=None), 12).topics[0].partitions

@@ -27,10 +27,11 @@ a disk that tears writes, fills up, fails at any operation and loses power. Flus
 
 Rule 5. **A failure costs what it must.** One that leaves the files as they were costs the call, and reading goes on
 while writing fails. One that leaves them unknown takes the log offline; `LogManager` opens it anew, recovering, as soon
-as the disk allows it. Only a failed flush waits for a restart: the system may have dropped the pages. `troubles` says
-what fails at present; the first of a kind, and its end, are one line in the log each. `LogManager.offline` names what
-is out of service. Of several directories one that fails for good (a flush has failed, or nothing can be written there
-twice in a row) goes out of service alone, until a restart.
+as the disk allows all that an append needs (`prove_writing`), and waits longer before each further try
+(`LogReopening`). Only a failed flush waits for a restart: the system may have dropped the pages. `troubles` says what
+fails at present; the first of a kind, and its end once it has stayed away for a minute, are one line in the log each.
+`LogManager.offline` names what is out of service. Of several directories one that fails for good (a flush has failed,
+or nothing can be written there twice in a row) goes out of service alone, until a restart.
 
 Rule 6. **Recovery cuts at the first batch that is not whole and sound**, with everything behind it, and names file,
 position and size; sound batches behind the gap make it an error. It reads only what lies beyond the recovery point. A

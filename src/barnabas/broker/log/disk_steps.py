@@ -34,6 +34,22 @@ def done_at_once(steps: Steps[Result]) -> Result:
             step()
 
 
+def carried_out(action: Callable[[], None]) -> Generator[Work, None, None]:
+    """Do something that waits for the disk. Raises `OSError`."""
+    problems = [OSError(errno.EIO, "it was not carried out")]
+
+    def work() -> None:
+        try:
+            action()
+            problems.clear()
+        except OSError as error:
+            problems[:] = [error]
+
+    yield work
+    if problems:
+        raise problems[0]
+
+
 def brought_in(filesystem: FileSystem, ranges: Sequence[ColdRange]) -> Steps[None]:
     """Have parts of files in the system's cache."""
     if ranges:

@@ -176,9 +176,12 @@ class FileRecords:
         self.size = size
 
     def trim(self) -> None:
-        """Cut what lies beyond the last batch: preallocated room, or the rest of a failed write."""
-        if self.file.size() != self.size:
-            self.file.truncate(self.size)
+        """Cut what lies beyond the last batch: preallocated room, or the rest of a failed write.
+
+        Where the file could not even be opened nothing was written.
+        """
+        if self._file is not None and self._file.size() != self.size:
+            self._file.truncate(self.size)
 
     def close(self) -> None:
         """Give the handle back; the next use opens another."""

@@ -445,11 +445,7 @@ Logs: TypeAlias = LogManager | LogDirectories
 
 def _has_troubles(manager: LogManager) -> bool:
     """Whether the disk refuses something to a log at present."""
-    for log in [
-        log for log in manager.troubled if not log.troubles or manager.logs.get(log.topic_partition) is not log
-    ]:
-        del manager.troubled[log]
-    return bool(manager.troubled)
+    return any(log.troubles and manager.logs.get(log.topic_partition) is log for log in manager.troubled)
 
 
 def _lasting_problem(manager: LogManager) -> str | None:

@@ -18,19 +18,27 @@ _CONSEQUENCES = {
 }
 
 
+#: A failure that has not come again for so long is over, in milliseconds.
+CALM_MS = 60_000
+_JUST_NOW = -1
+
+
 class LogHealth:
     """What a log has met of the disk. The first failure of a kind, and its end, are one line each in the broker's log.
 
-    `troubles` tells by kind what fails at present. A log that goes offline stays so: `on_offline` is called, and where
+    `troubles` tells by kind what fails at present; what comes and goes is over, for the broker's log, when it has
+    stayed away for a minute (`settle`). A log that goes offline stays so: `on_offline` is called, and where
     it `can_be_reopened` `LogManager` opens it anew. `on_trouble` is called with every kind of failure that begins.
     """
 
-    __slots__ = ("_directory", "_offline", "can_be_reopened", "on_offline", "on_trouble", "troubles")
+    __slots__ = ("_directory", "_offline", "_told", "can_be_reopened", "on_offline", "on_trouble", "troubles")
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self._offline: str | None = None
         self.troubles: dict[str, str] = {}
+        #: The kinds of which the broker's log says that they fail, and when that was last so.
+        self._told: dict[str, int] = {}
         self.can_be_reopened = False
         self.on_offline: Callable[[], None] = lambda: None
         self.on_trouble: Callable[[], None] = lambda: None
@@ -54,19 +62,30 @@ class LogHealth:
     def failed(self, action: str, error: OSError, kind: str) -> KafkaStorageError:
         """Note a failure that has left the files as they must be; the error to raise."""
         if kind not in self.troubles:
-            from logging import getLogger
-
             self.troubles[kind] = f"{action} failed: {error}"
             self.on_trouble()
+        if kind not in self._told:
+            from logging import getLogger
+
             getLogger(__name__).error("%s: %s; %s", self._directory, self.troubles[kind], _CONSEQUENCES[kind])
+        self._told[kind] = _JUST_NOW
         return KafkaStorageError(f"{action} in {self._directory} failed: {error}")
 
     def succeeded(self, kind: str) -> None:
         """Note that what has failed works."""
-        if self.troubles.pop(kind, None) is not None:
-            from logging import getLogger
+        self.troubles.pop(kind, None)
 
-            getLogger(__name__).warning("%s: %s works again", self._directory, kind)
+    def settle(self, now_ms: int) -> bool:
+        """Say what has ceased to fail; whether nothing is left to be said. To be called every few seconds."""
+        for kind, failed_ms in list(self._told.items()):
+            if kind in self.troubles or not 0 <= failed_ms <= now_ms:
+                self._told[kind] = now_ms
+            elif now_ms - failed_ms >= CALM_MS:
+                from logging import getLogger
+
+                del self._told[kind]
+                getLogger(__name__).warning("%s: %s works again", self._directory, kind)
+        return not self._told and not self.troubles
 
     def go_offline(self, action: str, error: Exception, *, reopen: bool) -> KafkaStorageError:
         """Take the log out of service, for a failure has left its files in an unknown state; the error to raise."""

@@ -43,6 +43,7 @@ from barnabas.broker.log.log_segments import LogSegments
 from barnabas.broker.log.producer_recovery import rebuild_producer_state
 from barnabas.broker.log.producer_state_manager import ProducerStateManager
 from barnabas.broker.log.unified_log import UnifiedLog
+from barnabas.broker.log.writing_proof import prove_writing
 from barnabas.errors import CorruptRecordError, KafkaError
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ _INDEX_SUFFIXES = (INDEX_FILE_SUFFIX, TIME_INDEX_FILE_SUFFIX, TXN_INDEX_FILE_SUF
 class LogCheckpoints(NamedTuple):
     """How the last broker left a log: whether it was closed, and what the checkpoints say, 0 for nothing.
 
-    `high_watermark` is as for `UnifiedLog`; `topic_id` is None where only `partition.metadata` tells it.
+    `high_watermark` is as for `UnifiedLog`; `topic_id` is None where only `partition.metadata` tells it; one that
+    `has_failed` is opened only if it can be written.
     """
 
     clean: bool
@@ -71,6 +73,7 @@ class LogCheckpoints(NamedTuple):
     log_start_offset: int = 0
     high_watermark: int | None = None
     topic_id: bytes | None = None
+    has_failed: bool = False
 
 
 class LogLoader:
@@ -83,6 +86,7 @@ class LogLoader:
         "_epochs",
         "_files",
         "_filesystem",
+        "_has_failed",
         "_high_watermark",
         "_log_start_offset",
         "_producers",
@@ -105,7 +109,8 @@ class LogLoader:
         self._directory = directory
         self._topic_partition = topic_partition
         self._config = config
-        self._clean, self._recovery_point, self._log_start_offset, self._high_watermark, self._topic_id = checkpoints
+        self._clean, self._recovery_point, self._log_start_offset, self._high_watermark = checkpoints[:4]
+        self._topic_id, self._has_failed = checkpoints[4:]
         self._segments = LogSegments()
         self._files = {
             entry.name: entry.size for entry in filesystem.list_directory(directory) if not entry.is_directory
@@ -130,6 +135,8 @@ class LogLoader:
         What recovery reads and the cache lacks, and what it flushes, is work to be done beside the loop.
         """
         self._load_segments()
+        if self._has_failed:
+            yield from prove_writing(self._filesystem, self._segments.active.records, self._epochs.path)
         self._load_epochs()
         if not self._clean:
             yield from self._recover(now_ms)

@@ -19,6 +19,7 @@ from barnabas.broker.log.log_directory import Identify, LogDirectory
 from barnabas.broker.log.log_file_utils import LOG_FILE_SUFFIX
 from barnabas.broker.log.log_opener import OPEN_BYTES, LogOpener
 from barnabas.broker.log.log_preparation import LogPreparation, LogToPrepare
+from barnabas.broker.log.log_reopening import LogReopening
 from barnabas.broker.log.log_settings import LogSettings, Settings
 from barnabas.broker.log.offline_partitions import OfflinePartitions
 from barnabas.broker.log.offset_checkpoints import OffsetCheckpoints
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 _logger = lazy_logger(__name__)
 
-#: How often what the disk has refused is tried again, in milliseconds: opening logs, renaming those of deleted topics.
+#: How often what the disk has refused is looked at, in milliseconds: logs out of service, those of deleted topics.
 MEND_INTERVAL_MS = 5_000
 #: With less room than this on the disk, deleted files go at once; their delay is a comfort for readers, which need none
 #: here.
@@ -125,6 +126,7 @@ class LogManager:
         self._opener.on_failed = self._offline.add_unopened
         self._creation = LogCreation(self.filesystem, self.log_directory, self.checkpoints, self.settings)
         self._mend_at_ms = 0
+        self._reopening = LogReopening()
 
     @property
     def offline(self) -> Mapping[str, set[int]]:
@@ -395,6 +397,7 @@ class LogManager:
         log = self.logs.pop(topic_partition, None)
         directory = log.directory if log is not None else self.unopened.remove(topic_partition)
         self._offline.remove_deleted(topic_partition)
+        self._reopening.forget(topic_partition)
         self.checkpoints.forget(topic_partition)
         if log is not None:
             log.mark_deleted()
@@ -488,14 +491,20 @@ class LogManager:
         self._mend_at_ms = now_ms + MEND_INTERVAL_MS
         if self._offline.by_topic:
             for name, log in list(self.logs.items()):
-                if log.health.can_be_reopened:
-                    del self.logs[name]
-                    log.local_log.close_files()
-                    self.checkpoints.high_watermarks[name] = log.high_watermark
-                    found = UnopenedLog(log.directory, False, log.recovery_point, log.log_start_offset)
-                    self.unopened.add({name: found})
-            self.unopened.retry()
+                if log.health.can_be_reopened and self._reopening.try_now(name, now_ms):
+                    self._reopen(name, log)
+            self.unopened.retry(lambda name: self._reopening.try_now(name, now_ms))
+        for log in list(self.troubled):
+            if self.logs.get(log.topic_partition) is not log or log.health.settle(now_ms):
+                del self.troubled[log]
         self._deleted.retry()
+
+    def _reopen(self, name: TopicPartition, log: UnifiedLog) -> None:
+        del self.logs[name]
+        log.local_log.close_files()
+        self.checkpoints.high_watermarks[name] = log.high_watermark
+        found = UnopenedLog(log.directory, False, log.recovery_point, log.log_start_offset, has_failed=True)
+        self.unopened.add({name: found})
 
     def close(self) -> None:
         """Flush and close every log, and say so on the disk, so that the next start need not recover.

@@ -105,7 +105,8 @@ class OsFile:
 
     def size(self) -> int:
         """See `File`."""
-        return os.fstat(self.descriptor()).st_size
+        # It may be asked because no descriptor could be opened.
+        return os.stat(self.path if self._fd < 0 else self._fd).st_size
 
     def sync(self) -> None:
         """See `File`."""

@@ -25,12 +25,16 @@ if TYPE_CHECKING:
 
 
 class UnopenedLog(NamedTuple):
-    """Where a log lies, and what the checkpoints say of it; None for a log that the last broker did not know."""
+    """Where a log lies, and what the checkpoints say of it; None for a log that the last broker did not know.
+
+    One that `has_failed` since the start is served only when it can be written, see `prove_writing`.
+    """
 
     directory: str
     clean: bool
     recovery_point: int | None
     log_start_offset: int | None
+    has_failed: bool = False
 
 
 class LoadProgress:
@@ -191,10 +195,10 @@ class UnopenedLogs:
         told, waiting[:] = [*waiting], []
         run_all((*told, *([self.on_ready] if is_same else ())))
 
-    def retry(self) -> None:
-        """Line up again what a failure of the disk has kept from being opened."""
+    def retry(self, is_due: Callable[[TopicPartition], bool]) -> None:
+        """Line up again what a failure of the disk has kept from being opened, where it is time to."""
         for name, (log, error) in list(self.failures.items()):
-            if isinstance(error, OSError):
+            if isinstance(error, OSError) and is_due(name):
                 del self.failures[name]
                 self._waiting[name] = log
 
@@ -231,7 +235,11 @@ class UnopenedLogs:
                 name,
                 self._config_of(name.topic),
                 LogCheckpoints(
-                    log.clean, log.recovery_point or 0, log.log_start_offset or 0, self._high_watermark_of(name)
+                    log.clean,
+                    log.recovery_point or 0,
+                    log.log_start_offset or 0,
+                    self._high_watermark_of(name),
+                    has_failed=log.has_failed,
                 ),
                 self._expiration_ms(),
             )

@@ -7,7 +7,6 @@ cut, a snapshot that takes the log's place. Apache Kafka's thread of the quorum 
 
 from __future__ import annotations
 
-import errno
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -55,19 +54,3 @@ class DiskWork:
             flushed()
 
         done_beside(steps, self.storage, done)
-
-
-def carried_out(action: Callable[[], None]) -> Steps[None]:
-    """Do something that waits for the disk. Raises `OSError`."""
-    problems = [OSError(errno.EIO, "it was not carried out")]
-
-    def work() -> None:
-        try:
-            action()
-            problems.clear()
-        except OSError as error:
-            problems[:] = [error]
-
-    yield work
-    if problems:
-        raise problems[0]

@@ -18,13 +18,13 @@ from barnabas.broker.log.checkpoint_files import (
     read_partition_metadata,
     write_partition_metadata,
 )
+from barnabas.broker.log.disk_steps import carried_out
 from barnabas.broker.log.log_config import LogConfig
 from barnabas.broker.log.log_loader import LogCheckpoints, LogLoader
 from barnabas.broker.log.log_retention import delete_old_segments
 from barnabas.broker.log.truncation import fully_steps, truncate_fully_and_start_at, truncation_steps
 from barnabas.broker.log.unified_log import LOG_END
 from barnabas.broker.raft.control_records import read_control_records
-from barnabas.broker.raft.disk_work import carried_out
 from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
 from barnabas.broker.raft.raft_messages import METADATA_TOPIC, METADATA_TOPIC_ID, PARTITION
 from barnabas.broker.raft.replicated_log import BOOTSTRAP_SNAPSHOT_ID

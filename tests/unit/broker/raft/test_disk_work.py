@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from barnabas.broker.log.disk_steps import done_at_once
+from barnabas.broker.log.disk_steps import carried_out, done_at_once
 from barnabas.broker.raft import raft_messages
-from barnabas.broker.raft.disk_work import DiskWork, carried_out
+from barnabas.broker.raft.disk_work import DiskWork
 from barnabas.broker.raft.replica import InboundRequest
 from barnabas.broker.raft.replica_key import ReplicaKey
 from tests.support.raft_cluster import RaftCluster
