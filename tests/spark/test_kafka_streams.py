@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from barnabas import AdminClient, Consumer, NewTopic, Producer, TopicPartition
-from barnabas.errors import IllegalStateError
+from barnabas.errors import IllegalStateError, KafkaTimeoutError
 from barnabas.metrics import MetricGroup
 from barnabas.streams import (
     ContextualProcessor,
@@ -26,9 +26,10 @@ from barnabas.streams import (
     State,
     StateRestoreListener,
     StreamsBuilder,
+    StreamsError,
     Topology,
 )
-from barnabas.streams.spark import local_checkpoint
+from barnabas.streams.spark import internal_topics, local_checkpoint
 from tests.support.patience import PATIENCE
 
 if TYPE_CHECKING:
@@ -170,6 +171,48 @@ def test_a_topic_that_is_missing_is_an_error_at_the_start(spark: SparkSession, s
         streams.start()
     assert streams.close()
     assert streams.state is State.NOT_RUNNING
+
+
+def with_global_table(source: str, target: str, rates: str) -> Topology:
+    builder = StreamsBuilder()
+    table = builder.global_table(rates, key=Serdes.string(), value=Serdes.string())
+    lines = builder.stream(source, key=Serdes.string(), value=Serdes.string())
+    lines.join(table, lambda key, value: value, lambda one, other: one + other).to(target)
+    return builder.build()
+
+
+@pytest.mark.parametrize("missing", ["words-repartition", "words-changelog", "rates"])
+def test_what_another_part_should_have_made_is_named_at_the_start_and_not_waited_for(
+    spark: SparkSession,
+    servers: str,
+    new_topic: NewTopicName,
+    checkpoint: str,
+    missing: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source, target = new_topic(1), new_topic(1)
+    create = internal_topics.create_internal_topics
+
+    def create_and_lose(admin: AdminClient, *arguments: Any) -> list[str]:
+        made = create(admin, *arguments)
+        lost = {name for name in made if name.endswith(missing)}
+        admin.delete_topics(lost)
+        while lost & {*admin.list_topics()}:
+            time.sleep(0.1)
+        return made
+
+    monkeypatch.setattr(internal_topics, "create_internal_topics", create_and_lose)
+    topology = with_global_table(source, target, "rates") if missing == "rates" else word_count(source, target)
+    given = {**settings(servers, f"lacks-{source}", checkpoint), "admin.request.timeout.ms": 3000}
+    streams = KafkaStreams(topology, given, spark=spark, checkpoint_location=checkpoint)
+    began = time.monotonic()
+
+    with pytest.raises(StreamsError if missing == "rates" else KafkaTimeoutError, match=missing):
+        streams.start()
+
+    assert time.monotonic() - began < LONGEST
+    assert streams.state is State.ERROR
+    assert streams.close()
 
 
 def test_an_error_of_the_users_ends_the_application_and_is_told(

@@ -5,15 +5,19 @@ Source: Kafka's `InternalTopicManager`, `RepartitionTopics`, `ChangelogTopics` a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from barnabas.client.admin.admin_client import AdminClient
 from barnabas.client.admin.new_topic import NewTopic
-from barnabas.errors import TopicExistsError, UnknownTopicOrPartitionError
+from barnabas.errors import KafkaTimeoutError, TopicExistsError, UnknownTopicOrPartitionError
 from barnabas.streams.errors import MissingSourceTopicError, StreamsError, TopologyError
 from barnabas.streams.topology.internal_topic_config import InternalTopic
 from barnabas.streams.topology.processor_topology import TopicsInfo
+
+#: Seconds between two looks at whether a topic that was created is there.
+_LOOK = 0.1
 
 
 class TopicCounts(NamedTuple):
@@ -90,13 +94,7 @@ def create_internal_topics(
 
     Raises StreamsError for one that is there with another number of partitions.
     """
-    wanted: dict[str, tuple[InternalTopic, int]] = {}
-    for number, info in infos.items():
-        for name, topic in info.repartition_source_topics.items():
-            wanted[name] = topic, counts.partitions[name]
-        for name, topic in info.state_changelog_topics.items():
-            if name not in info.source_topics:
-                wanted[name] = topic, counts.tasks[number]
+    wanted = _wanted(infos, counts)
     existing = partition_counts(admin, wanted)
     wrong = {name: count for name, count in existing.items() if count != wanted[name][1]}
     if wrong:
@@ -116,3 +114,45 @@ def create_internal_topics(
             if not isinstance(error, TopicExistsError):
                 raise error
     return [topic.name for topic in new]
+
+
+def _wanted(infos: Mapping[int, TopicsInfo], counts: TopicCounts) -> dict[str, tuple[InternalTopic, int]]:
+    wanted: dict[str, tuple[InternalTopic, int]] = {}
+    for number, info in infos.items():
+        for name, topic in info.repartition_source_topics.items():
+            wanted[name] = topic, counts.partitions[name]
+        for name, topic in info.state_changelog_topics.items():
+            if name not in info.source_topics:
+                wanted[name] = topic, counts.tasks[number]
+    return wanted
+
+
+def await_internal_topics(
+    ask: Callable[[Iterable[str]], Mapping[str, int]],
+    infos: Mapping[int, TopicsInfo],
+    counts: TopicCounts,
+    seconds: float,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Return when `ask(topics)`, the numbers of partitions that the brokers tell, has all internal topics.
+
+    Raises KafkaTimeoutError, with the names of those that are missing, after so many seconds of waiting.
+    """
+    wanted, waited = _wanted(infos, counts), 0.0
+    while missing := sorted(set(wanted) - set(ask(wanted))):
+        if waited >= seconds:
+            raise KafkaTimeoutError(
+                f"Could not create topics within {seconds:g} seconds: {', '.join(missing)}. No broker tells of them: "
+                "another application has deleted them, or the cluster is not available"
+            )
+        sleep(_LOOK)
+        waited += _LOOK
+
+
+def check_global_topics(topics: Iterable[str], existing: Mapping[str, int]) -> None:
+    """Raise StreamsError for a topic of a global store that is not there."""
+    if missing := sorted(set(topics) - set(existing)):
+        raise StreamsError(
+            f"There are no partitions available for topic {', '.join(missing)} when initializing global stores; create "
+            "it first"
+        )

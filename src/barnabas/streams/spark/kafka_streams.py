@@ -144,7 +144,9 @@ class KafkaStreams(Measured):
         """Create the internal topics, and start the query; returns itself.
 
         Raises IllegalStateError unless it is CREATED, MissingSourceTopicError, TopologyError for topics that are not
-        co-partitioned, StreamsError for internal topics that do not fit.
+        co-partitioned, StreamsError for internal topics that do not fit and for a missing topic of a global store,
+        KafkaTimeoutError for internal topics that no broker tells of when the admin client's `request.timeout.ms` has
+        passed.
         """
         with self._changed:
             if self._state is not State.CREATED:
@@ -314,6 +316,7 @@ class KafkaStreams(Measured):
             existing = internal_topics.partition_counts(
                 admin, self._plan.sources | self._plan.sinks | self._plan.global_topics
             )
+            internal_topics.check_global_topics(self._plan.global_topics, existing)
             counts = internal_topics.counted(self._plan.infos, self._plan.copartitioned, existing)
             application = plan.application(self._plan, counts, existing, self._max_records)
             decided = partial(starting_offsets.decided_offsets, application.place)
@@ -321,6 +324,9 @@ class KafkaStreams(Measured):
             stands = partial(starting_offsets.stands, admin, name, decided)
             before = topology_memory.checked(admin, application.place, self._config, shape, stands)
             internal_topics.create_internal_topics(admin, self._plan.infos, counts, values["replication.factor"])
+            patience = float(plan.clients_of(values, "admin").get("request.timeout.ms", "30000")) / 1000
+            told = partial(internal_topics.partition_counts, admin)
+            internal_topics.await_internal_topics(told, self._plan.infos, counts, patience)
             default = values.get("consumer.auto.offset.reset") or values.get("auto.offset.reset") or "earliest"
             policies = starting_offsets.reset_policies(self._plan.subtopologies.values(), default)
             if not (Path(self._checkpoint) / "offsets").exists():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
+from barnabas.errors import KafkaTimeoutError
 from barnabas.streams import (
     Consumed,
     JoinWindows,
@@ -16,8 +18,8 @@ from barnabas.streams import (
     TimeWindows,
 )
 from barnabas.streams.config import StreamsConfig
-from barnabas.streams.errors import TopologyError
-from barnabas.streams.spark.internal_topics import TopicCounts, counted
+from barnabas.streams.errors import StreamsError, TopologyError
+from barnabas.streams.spark.internal_topics import TopicCounts, await_internal_topics, check_global_topics, counted
 from barnabas.streams.spark.query_plan import planned
 
 CONFIG = {"application.id": "app", "bootstrap.servers": "localhost:9092"}
@@ -88,3 +90,49 @@ def test_a_changelog_keeps_at_most_what_a_setting_can_say() -> None:
 
     (changelog,) = info.state_changelog_topics.values()
     assert changelog.config["retention.ms"] == str(2**63 - 1)
+
+
+class Cluster:
+    """Tells of topics only some looks after they were made."""
+
+    def __init__(self, appears_after: int, *topics: str) -> None:
+        self.appears_after, self.topics, self.looks = appears_after, topics, 0
+        self.slept: list[float] = []
+
+    def ask(self, topics: Iterable[str]) -> dict[str, int]:
+        self.looks += 1
+        return {topic: 5 for topic in topics if topic in self.topics and self.looks > self.appears_after}
+
+
+def awaited(cluster: Cluster) -> None:
+    builder = StreamsBuilder()
+    word_count(builder)
+    plan = planned(builder.build(), StreamsConfig(CONFIG))
+    found = counted(plan.infos, plan.copartitioned, {"lines": 5})
+    await_internal_topics(cluster.ask, plan.infos, found, 3.0, cluster.slept.append)
+
+
+def test_internal_topics_are_waited_for_until_the_brokers_tell_of_them() -> None:
+    cluster = Cluster(4, "app-words-repartition", "app-words-changelog")
+
+    awaited(cluster)
+
+    assert (cluster.looks, sum(cluster.slept)) == (5, pytest.approx(0.4))
+
+
+@pytest.mark.parametrize("made", ["app-words-repartition", "app-words-changelog"])
+def test_an_internal_topic_that_never_appears_is_named_when_the_time_is_over(made: str) -> None:
+    cluster = Cluster(0, made)
+    (missing,) = {"app-words-repartition", "app-words-changelog"} - {made}
+
+    with pytest.raises(KafkaTimeoutError, match=f"Could not create topics within 3 seconds: {missing}. "):
+        awaited(cluster)
+
+    assert sum(cluster.slept) == pytest.approx(3.0)
+
+
+def test_a_topic_of_a_global_store_that_is_missing_is_named() -> None:
+    check_global_topics({"there"}, {"there": 1})
+
+    with pytest.raises(StreamsError, match="no partitions available for topic rates when initializing global stores"):
+        check_global_topics({"there", "rates"}, {"there": 1})
