@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from barnabas.broker.config_admin_manager import ConfigsChange
+from barnabas.broker.metadata.cluster_metadata import Done
 from barnabas.broker.zookeeper import znodes
 from tests.property.broker.zookeeper.test_what_znodes_say import SETTINGS, Others, a_token, deny, goes_by
 from tests.support.line_errors import LineErrors
@@ -39,7 +41,8 @@ class Life:
         self.zookeeper = ModelZooKeeper()
         self.broker = ZooKeeperBroker(self.zookeeper, SETTINGS)
         self.others = Others(self.zookeeper, random.Random(1))
-        self.told: list[Any] = []
+        #: What each write was told first: what comes later is for an operation that is over.
+        self.told: dict[int, Any] = {}
         self.asked = 0
 
     def deliver(self) -> None:
@@ -82,21 +85,21 @@ class Life:
         self.push(lambda: self.broker.update(*topics))
 
     def write(self) -> None:
-        control, done = self.broker.control, self.told.append
-        writes: list[Callable[[], None]] = [
-            lambda: control.write_settings([ConfigsChange("topics", "flights", {"retention.ms": "5"})], done),
-            lambda: control.write_acls([deny("flights", "zoe")], [deny("delays", "zoe")], done),
-            lambda: control.write_tokens([a_token("w", 10**13)], ["x"], done),
+        control = self.broker.control
+        writes: list[Callable[[Done], None]] = [
+            lambda done: control.write_settings([ConfigsChange("topics", "flights", {"retention.ms": "5"})], done),
+            lambda done: control.write_acls([deny("flights", "zoe")], [deny("delays", "zoe")], done),
+            lambda done: control.write_tokens([a_token("w", 10**13)], ["x"], done),
         ]
         for write in writes:
+            tell = partial(self.told.setdefault, self.asked)
             self.asked += 1
             try:
                 with self.errors.watching():
-                    write()
+                    write(tell)
             except RuntimeError as problem:
-                # The request gets an error, if it has none yet.
-                if len(self.told) < self.asked:
-                    self.told.append(problem)
+                # The request gets an error; the change may be made all the same.
+                tell(problem)
         self.deliver()
 
     def register(self) -> None:
