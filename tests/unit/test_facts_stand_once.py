@@ -37,11 +37,6 @@ TWINS = {
         "_wait_after_failure broker/membership/broker_lifecycle.py",
     },
 }
-TWINS["found, and to be mended: docs/internals/open-work.md"] = {
-    "_request_level_changed broker/kraft/controller_node.py broker/node.py",
-    "answer broker/handlers/alter_user_scram_credentials.py broker/zookeeper/entity_settings.py",
-    "has_offline_logs testing/simulator/broker.py testing/simulator/cluster/simulated_member.py",
-}
 BATCH = "records/batch_header.py"
 #: Where the bytes of a batch, or of messages around it, are worked on.
 READERS_OF_BATCHES = ("records/", "broker/log/", "broker/handlers/", "client/producer/", "client/consumer/fetching/")

@@ -13,6 +13,10 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.config.quota_config import (
+    CONNECTIONS,
+    MUTATION,
+)
 from barnabas.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
@@ -21,12 +25,6 @@ if TYPE_CHECKING:
     from barnabas.config.config import Config
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
-PRODUCE, FETCH, REQUEST = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
-MUTATION, CONNECTIONS = "controller_mutation_rate", "connection_creation_rate"
-
-#: Quota → the type of its value.
-USER_AND_CLIENT_QUOTAS = {PRODUCE: "long", FETCH: "long", REQUEST: "double", MUTATION: "double"}
-IP_QUOTAS = {CONNECTIONS: "int"}
 
 #: The order in which quotas are looked for, the most specific first: (user, client id), each as "its own name", "the
 #: default" or "none in the entity".

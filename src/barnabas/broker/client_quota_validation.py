@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.client_quota_manager import CLIENT_ID, IP, IP_QUOTAS, USER, USER_AND_CLIENT_QUOTAS
+from barnabas.broker.client_quota_manager import CLIENT_ID, IP, USER
+from barnabas.config.quota_config import IP_QUOTAS, USER_AND_CLIENT_QUOTAS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

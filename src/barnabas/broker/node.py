@@ -144,7 +144,7 @@ class BrokerNode:
         state, metadata, config = self.state, self.metadata, self.config
         self.logs.start(self._topic_settings, instant.now_ms, self._identify, open_logs=False)
         state.metadata = metadata
-        state.loggers = Loggers(self._request_level_changed)
+        state.loggers = Loggers(lambda level: self.request_log.follow_level(level, self.core.observers))
         state.client_quotas = ClientQuotas(metadata, config)
         state.authorization = self._authorization
         if self._authorization is not None:
@@ -357,14 +357,6 @@ class BrokerNode:
         member = self.state.member
         write = None if member is None else member.write_settings
         return ConfigAdmin(self.config, self.metadata, self.dynamic_config, self.state.loggers, write)
-
-    def _request_level_changed(self, level: str) -> None:
-        observers = self.core.observers
-        if self.request_log in observers:
-            observers.remove(self.request_log)
-        self.request_log.content = level == "TRACE"
-        if level in ("TRACE", "DEBUG"):
-            observers.append(self.request_log)
 
     def _defaults_changed(self) -> None:
         self.logs.update_defaults(self.config.log_settings, self._topic_settings)

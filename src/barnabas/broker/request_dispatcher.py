@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
-from barnabas.broker.client_quota_manager import REQUEST
 from barnabas.broker.faults import fault_text
 from barnabas.broker.network.request_channel import RequestChannel
 from barnabas.broker.node_apis import BrokerApis
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.broker.request import Request, ServedApi
 from barnabas.broker.request_context import CloseConnection, RequestContext
+from barnabas.config.quota_config import REQUEST
 from barnabas.errors import InvalidRequestError, KafkaError, ProtocolError, UnknownServerError
 from barnabas.protocol.api import request_class
 from barnabas.protocol.codec import MAX_ELEMENTS, Decoder

@@ -13,7 +13,7 @@ from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.kinds import ConfigResourceType
 
 if TYPE_CHECKING:
-    from barnabas.broker.request import Request
+    from barnabas.broker.request import Request, RequestObserver
     from barnabas.protocol.message import Message
 
 #: So much of a request and of a response is shown, in characters.
@@ -43,6 +43,14 @@ class RequestLog:
         self._every = every
         self._seen = 0
         self.content = False
+
+    def follow_level(self, level: str, observers: list[RequestObserver]) -> None:
+        """Observe requests while the level of the request log asks for it: DEBUG, or TRACE with the content."""
+        if self in observers:
+            observers.remove(self)
+        self.content = level == "TRACE"
+        if level in ("TRACE", "DEBUG"):
+            observers.append(self)
 
     def completed(self, request: Request, response: Message | None, now: float) -> None:
         """Write the line of a request that was answered at `now`."""

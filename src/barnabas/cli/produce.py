@@ -19,6 +19,7 @@ from barnabas.errors import (
     KafkaTimeoutError,
     UnknownTopicOrPartitionError,
 )
+from barnabas.records.compression import CODECS
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from barnabas.cli.produce_report import Report
     from barnabas.client.producer.producer import Producer
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 #: How long the first Ctrl-C waits for the acknowledgements of what was read, in seconds; the second does not wait.
 STOP_TIMEOUT = 10.0
 #: How often the wait for acknowledgements looks for a Ctrl-C, in seconds.

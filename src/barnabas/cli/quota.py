@@ -9,6 +9,7 @@ from barnabas.cli.arguments import Subparsers, add_command, add_connection
 from barnabas.cli.connection import admin_client
 from barnabas.cli.named_values import named_values
 from barnabas.cli.output import note, print_rows
+from barnabas.config.quota_config import QUOTAS
 from barnabas.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,13 +21,6 @@ if TYPE_CHECKING:
 COLUMNS = ("user", "clientId", "ip", "quota", "value")
 #: Attribute of the options → the type of an entity, as the protocol spells it.
 _TYPES = {"user": "user", "client_id": "client-id", "ip": "ip"}
-_QUOTAS = (
-    "producer_byte_rate",
-    "consumer_byte_rate",
-    "request_percentage",
-    "controller_mutation_rate",
-    "connection_creation_rate",
-)
 _EXAMPLES = """\
   barnabas quota list
   barnabas quota set --user alice producer_byte_rate=1048576
@@ -43,7 +37,7 @@ def add_parser(subparsers: Subparsers) -> None:
     _add_entity(listing)
     add_connection(listing)
     listing.set_defaults(action=_list)
-    change = add_command(parts, "set", f"set quotas: {', '.join(_QUOTAS)}", examples=_EXAMPLES)
+    change = add_command(parts, "set", f"set quotas: {', '.join(QUOTAS)}", examples=_EXAMPLES)
     change.add_argument("quotas", metavar="QUOTA=NUMBER", nargs="+")
     remove = add_command(parts, "unset", "remove quotas")
     remove.add_argument("quotas", metavar="QUOTA", nargs="+")
@@ -133,9 +127,9 @@ def _entity_of(args: Namespace) -> dict[str, str | None]:
 def _check_known(quota: str) -> None:
     import difflib
 
-    if quota not in _QUOTAS:
-        nearest = difflib.get_close_matches(quota, _QUOTAS, n=1)
-        hint = f"; did you mean {nearest[0]!r}?" if nearest else f"; there are {', '.join(_QUOTAS)}"
+    if quota not in QUOTAS:
+        nearest = difflib.get_close_matches(quota, QUOTAS, n=1)
+        hint = f"; did you mean {nearest[0]!r}?" if nearest else f"; there are {', '.join(QUOTAS)}"
         raise ConfigError(f"there is no quota {quota!r}{hint}")
 
 

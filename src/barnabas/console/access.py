@@ -19,6 +19,7 @@ from barnabas.admin import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
+from barnabas.config.quota_config import QUOTAS
 from barnabas.errors import IllegalArgumentError, ResourceNotFoundError, SecurityDisabledError
 
 if TYPE_CHECKING:
@@ -42,10 +43,6 @@ _OPTIONS = {
 #: What may be chosen, in the order in which it is offered.
 RESOURCES = ("TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "DELEGATION_TOKEN", "USER")
 OPERATIONS = tuple(operation.name for operation in AclOperation if operation > AclOperation.ANY)
-QUOTAS = (
-    "producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate",
-    "connection_creation_rate",
-)  # fmt: skip
 
 
 class AclRow(TypedDict):

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import (
 
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.ranges import OffsetRange
+from barnabas.spark.schema import COLUMNS
 
 OffsetsForTimes = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int | None]]
 
@@ -38,7 +39,7 @@ _OFFSET_BOUNDS: dict[type[Filter], Callable[[int], tuple[int | None, int | None]
     LessThan: lambda offset: (None, offset - 1),
     LessThanOrEqual: lambda offset: (None, offset),
 }
-_NEVER_NULL = {"topic", "partition", "offset", "timestamp", "timestampType"}
+_NEVER_NULL = {*COLUMNS} - {"key", "value"}
 
 
 class RangeFilter:

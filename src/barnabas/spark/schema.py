@@ -10,7 +10,6 @@ from barnabas.spark.errors import OptionError
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 HEADERS = "headers"
 
 _DDL = {
@@ -23,6 +22,7 @@ _DDL = {
     "timestampType": "int",
     HEADERS: "array<struct<key:string,value:binary>>",
 }
+COLUMNS = tuple(name for name in _DDL if name != HEADERS)
 
 
 def column_names(include_headers: bool) -> tuple[str, ...]:

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from unittest import mock
 from zlib import crc32
 
-from barnabas.broker.client_quota_manager import PRODUCE
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.network.connection_quotas import ConnectionQuotas
+from barnabas.config.quota_config import PRODUCE
 from barnabas.protocol.kafka_uuid import to_text
 from barnabas.protocol.message import Message
 from barnabas.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

@@ -6,7 +6,8 @@ Versions 0.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 from barnabas import errors
 from barnabas.broker.security.scram_users import MECHANISMS, MOST_ITERATIONS, ScramUsers
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 API = 51
 VERSIONS = (0, 0)
 
+Changes: TypeAlias = dict[tuple[str, str], StoredCredential | None]
+Answer: TypeAlias = Callable[[errors.KafkaError | None], AlterUserScramCredentialsResponse]
 #: A longer name is refused: the metadata keeps it.
 _LONGEST_NAME = 1024
 
@@ -47,19 +50,24 @@ def _change(
         # KIP-48: a client that authenticated by a token gets no other credential by it.
         return _refused(request, errors.UnsupportedByAuthenticationError.code)
     users = ScramUsers(broker.metadata)
+    changes, answer = planned(users, request)
+    return broker.commit(lambda done: users.alter(changes, done), answer) if changes else answer(None)
+
+
+def planned(users: ScramUsers, request: AlterUserScramCredentialsRequest) -> tuple[Changes, Answer]:
+    """Return what is to be stored by user and mechanism, each user once at most, and the answer when it is."""
     asked: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*request.deletions, *request.upsertions]
     times = Counter(one.name for one in asked)
-    planned: dict[tuple[str, str], StoredCredential | None] = {}
+    changes: Changes = {}
     results: dict[str, AlterUserScramCredentialsResult] = {}
     for one in asked:
         result = results.setdefault(one.name, AlterUserScramCredentialsResult(user=one.name, error_message=None))
         try:
             if times[one.name] > 1:
                 raise errors.DuplicateResourceError("A user credential cannot be altered twice in the same request")
-            planned[one.name, MECHANISMS.get(one.mechanism, "")] = planned_credential(users, one)
+            changes[one.name, MECHANISMS.get(one.mechanism, "")] = _planned_credential(users, one)
         except errors.KafkaError as problem:
             result.error_code, result.error_message = problem.code, str(problem)
-    changed = {whose: credential for whose, credential in planned.items() if not results[whose[0]].error_code}
 
     def answer(problem: errors.KafkaError | None) -> AlterUserScramCredentialsResponse:
         for result in results.values():
@@ -67,12 +75,10 @@ def _change(
                 result.error_code, result.error_message = problem.code, str(problem)
         return AlterUserScramCredentialsResponse(results=list(results.values()))
 
-    if not changed:
-        return answer(None)
-    return broker.commit(lambda done: users.alter(changed, done), answer)
+    return changes, answer
 
 
-def planned_credential(
+def _planned_credential(
     users: ScramUsers, one: ScramCredentialDeletion | ScramCredentialUpsertion
 ) -> StoredCredential | None:
     """Return what is to be stored; None for what is to go. Raises KafkaError, as Kafka's ScramControlManager does."""

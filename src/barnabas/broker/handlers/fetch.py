@@ -14,7 +14,6 @@ from math import inf
 from typing import TYPE_CHECKING, cast
 
 from barnabas import errors
-from barnabas.broker.client_quota_manager import FETCH
 from barnabas.broker.cold_fetch import ColdFetch
 from barnabas.broker.delayed_fetch import DelayedFetch, Fetched, FetchLimits, is_throttled, read_targets
 from barnabas.broker.fetch_session import FetchSession
@@ -23,6 +22,7 @@ from barnabas.broker.log.unified_log import LOG_END
 from barnabas.broker.log_opening import when_open
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.broker.replication.replica_selector import LEADER, RackAwareReplicaSelector
+from barnabas.config.quota_config import FETCH
 from barnabas.protocol.codec import MAX_ELEMENTS
 from barnabas.protocol.epochs import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
 from barnabas.protocol.kinds import AclOperation, ResourceType, isolation_level

@@ -12,11 +12,11 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
-from barnabas.broker.client_quota_manager import PRODUCE
 from barnabas.broker.delayed_produce import DelayedProduce, Uncommitted, is_done
 from barnabas.broker.log_opening import open_then, unopened
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
 from barnabas.broker.request_context import CloseConnection
+from barnabas.config.quota_config import PRODUCE
 from barnabas.protocol.messages.produce_response import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,

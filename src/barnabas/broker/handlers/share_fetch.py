@@ -9,7 +9,6 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.client_quota_manager import FETCH
 from barnabas.broker.features import SHARE_VERSION, check_groups
 from barnabas.broker.log_opening import when_open
 from barnabas.broker.piecewise import message_of, outcome_of
@@ -19,6 +18,7 @@ from barnabas.broker.share.current_leaders import add_current_leaders
 from barnabas.broker.share.delayed_share_fetch import DelayedShareFetch, SharedRecords, ShareFetchLimits
 from barnabas.broker.share.persister import SharePartitionKey
 from barnabas.broker.share.share_partition import Acquirer
+from barnabas.config.quota_config import FETCH
 from barnabas.protocol.epochs import FINAL_EPOCH, INITIAL_EPOCH
 from barnabas.protocol.messages.share_fetch_response import (
     AcquiredRecords,

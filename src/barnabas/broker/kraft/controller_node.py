@@ -140,7 +140,7 @@ class ControllerNode:
         dynamic.check_security = securities.check
         if securities.next_deadline() < inf:
             self.core.services.append(securities)
-        state.loggers = Loggers(self._request_level_changed)
+        state.loggers = Loggers(lambda level: self.request_log.follow_level(level, self.core.observers))
         state.client_quotas = ClientQuotas(metadata, config)
         state.authorization = self._make_authorization()
         if state.authorization is not None:
@@ -155,14 +155,6 @@ class ControllerNode:
         from barnabas.broker.security.authorization import make_authorization
 
         return make_authorization(self.config, self.metadata)
-
-    def _request_level_changed(self, level: str) -> None:
-        observers = self.core.observers
-        if self.request_log in observers:
-            observers.remove(self.request_log)
-        self.request_log.content = level == "TRACE"
-        if level in ("TRACE", "DEBUG"):
-            observers.append(self.request_log)
 
     @property
     def _now(self) -> float:

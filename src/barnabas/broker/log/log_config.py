@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from barnabas.errors import ConfigError
+from barnabas.records.compression import CODECS
 
 LONG_MAX = 0x7FFFFFFFFFFFFFFF
 
@@ -31,7 +32,7 @@ INTEGER_SETTINGS: dict[str, tuple[int, int]] = {
 }
 CLEANUP_POLICIES = frozenset(("compact", "delete"))
 TIMESTAMP_TYPES = {"CreateTime": 0, "LogAppendTime": 1}
-COMPRESSION_TYPES = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
+COMPRESSION_TYPES = ("producer", "uncompressed", *CODECS[1:])
 #: Of each codec that has levels: the setting, and Apache Kafka's default (KIP-390).
 COMPRESSION_LEVELS = {
     "gzip": ("compression.gzip.level", -1),

@@ -140,6 +140,11 @@ class LogDirectories:
                 found.setdefault(topic, set()).update(partitions)
         return found
 
+    @property
+    def has_offline(self) -> bool:
+        """See `LogManager.has_offline`."""
+        return any(manager.has_offline for manager in self._managers)
+
     def owner(self, name: TopicPartition) -> LogManager | None:
         """Return what has the log of a partition, open or not."""
         for manager in self._managers:

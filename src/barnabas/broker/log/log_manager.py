@@ -134,6 +134,11 @@ class LogManager:
         return self._offline.by_topic
 
     @property
+    def has_offline(self) -> bool:
+        """Whether a log is out of service, or could not be opened."""
+        return bool(self.unopened.failures) or any(log.is_offline for log in self.logs.values())
+
+    @property
     def had_clean_shutdown(self) -> bool:
         """Whether the last broker closed all its logs here."""
         return self.log_directory.had_clean_shutdown

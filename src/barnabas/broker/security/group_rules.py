@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from barnabas.broker.security.authorizable_request import (
     CLUSTER_DENIED,
@@ -18,8 +18,10 @@ from barnabas.protocol.kinds import CoordinatorType, ResourceType
 from barnabas.protocol.thresholds import FIND_COORDINATOR_KEYS_FROM, OFFSET_FETCH_GROUPS_FROM
 
 if TYPE_CHECKING:
-    from barnabas.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
-    from barnabas.protocol.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse
+    from barnabas.protocol.messages.consumer_group_describe_response import (
+        ConsumerGroupDescribeResponse,
+        DescribedGroup,
+    )
     from barnabas.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
     from barnabas.protocol.messages.find_coordinator_request import FindCoordinatorRequest
     from barnabas.protocol.messages.list_groups_request import ListGroupsRequest
@@ -31,6 +33,12 @@ if TYPE_CHECKING:
         OffsetFetchResponse,
         OffsetFetchResponseTopic,
         OffsetFetchResponseTopics,
+    )
+    from barnabas.protocol.messages.share_group_describe_response import ShareGroupDescribeResponse
+    from barnabas.protocol.messages.streams_group_describe_response import StreamsGroupDescribeResponse
+
+    GroupsDescribed = TypeVar(
+        "GroupsDescribed", ConsumerGroupDescribeResponse, ShareGroupDescribeResponse, StreamsGroupDescribeResponse
     )
 
 _GROUP, _TOPIC = ResourceType.GROUP, ResourceType.TOPIC
@@ -185,24 +193,40 @@ def consumer_group_heartbeat(asked: Asked[ConsumerGroupHeartbeatRequest]) -> Ver
     return None
 
 
-def consumer_group_describe(asked: Asked[ConsumerGroupDescribeRequest]) -> Verdict:
-    """Refuse groups that may not be described, and those whose members read topics that may not."""
-    verdict = asked.without("group_ids", "groups", lambda name: asked.may(Op.DESCRIBE, _GROUP, name), GROUP_DENIED)
-    if verdict is not None and not callable(verdict):
-        return verdict
+def describing(
+    topics_of: Callable[[Any], set[str]],
+    message: str = "The group has described topic(s) that the client is not authorized to describe.",
+    hide: Callable[[Any], None] = lambda group: None,
+) -> Callable[[Asked[Any]], Verdict]:
+    """Return the rule that refuses groups that may not be described, and those of whose topics one may not.
 
-    def amend(response: ConsumerGroupDescribeResponse) -> ConsumerGroupDescribeResponse:
-        for group in response.groups:
-            names = {
-                topic.topic_name
-                for member in group.members
-                for assignment in (member.assignment, member.target_assignment)
-                for topic in assignment.topic_partitions
-            } | {name for member in group.members for name in member.subscribed_topic_names}
-            if not all(asked.may(Op.DESCRIBE, _TOPIC, name, tell=False) for name in names):
-                group.error_code = TOPIC_DENIED
-                group.error_message = "The group has described topic(s) that the client is not authorized to describe."
-                group.members = []
-        return verdict(response) if callable(verdict) else response
+    `hide(group)` takes away what those are not to show beside their members.
+    """
 
-    return amend
+    def rule(asked: Asked[Any]) -> Verdict:
+        verdict = asked.without("group_ids", "groups", lambda name: asked.may(Op.DESCRIBE, _GROUP, name), GROUP_DENIED)
+        if verdict is not None and not callable(verdict):
+            return verdict
+
+        def amend(response: GroupsDescribed) -> GroupsDescribed:
+            for group in response.groups:
+                if not all(asked.may(Op.DESCRIBE, _TOPIC, name, tell=False) for name in topics_of(group)):
+                    group.error_code, group.error_message, group.members = TOPIC_DENIED, message, []
+                    hide(group)
+            return verdict(response) if callable(verdict) else response
+
+        return amend
+
+    return rule
+
+
+def _topics_of_consumers(group: DescribedGroup) -> set[str]:
+    return {
+        topic.topic_name
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for topic in assignment.topic_partitions
+    } | {name for member in group.members for name in member.subscribed_topic_names}
+
+
+consumer_group_describe = describing(_topics_of_consumers)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.security.sasl_server import PlainSaslServer, SaslServer
 from barnabas.errors import ConfigError
-from barnabas.network.security.jaas_config import parse_jaas_config
+from barnabas.network.security.jaas_config import LOGIN_MODULES, parse_jaas_config
 
 if TYPE_CHECKING:
     from barnabas.broker.config import BrokerConfig
@@ -18,12 +18,6 @@ if TYPE_CHECKING:
     from barnabas.broker.security.scram_sasl_server import FindUser
     from barnabas.network.security.jaas_config import LoginModule
 
-_MODULES = {
-    "PLAIN": "PlainLoginModule",
-    "SCRAM-SHA-256": "ScramLoginModule",
-    "SCRAM-SHA-512": "ScramLoginModule",
-    "OAUTHBEARER": "OAuthBearerLoginModule",
-}
 _USER = "user_"
 _OAUTH = "org.apache.kafka.common.security.oauthbearer."
 _VALIDATING = (f"{_OAUTH}OAuthBearerValidatorCallbackHandler", f"{_OAUTH}secured.OAuthBearerValidatorCallbackHandler")
@@ -64,11 +58,11 @@ class SaslListener:
         if "GSSAPI" in names:
             raise ConfigError(
                 "sasl.enabled.mechanisms: GSSAPI (Kerberos), which is Kafka's default, is not supported; name some of "
-                + ", ".join(_MODULES)
+                + ", ".join(LOGIN_MODULES)
             )
-        unknown = [name for name in names if name not in _MODULES]
+        unknown = [name for name in names if name not in LOGIN_MODULES]
         if unknown or not names:
-            raise ConfigError(f"sasl.enabled.mechanisms={','.join(names)}: there are {', '.join(_MODULES)}")
+            raise ConfigError(f"sasl.enabled.mechanisms={','.join(names)}: there are {', '.join(LOGIN_MODULES)}")
         self._endpoints = endpoints
         self.max_receive_size = settings.get_int("sasl.server.max.receive.size")
         self.failure_delay = settings.get_seconds("connection.failed.authentication.delay.ms")
@@ -108,7 +102,7 @@ class SaslListener:
 def sasl_settings(config: BrokerConfig, listener: str) -> object:
     """Return what a `SaslListener` is made of, to be compared."""
     found = {}
-    for mechanism in (None, *_MODULES):
+    for mechanism in (None, *LOGIN_MODULES):
         given = config.listener_config(listener, mechanism).given
         found[mechanism] = {name: given[name] for name in given if name.startswith(("sasl.", "connection"))}
     return found
@@ -119,8 +113,8 @@ def _login_module(own: ListenerConfig, name: str) -> LoginModule | None:
     if not own.is_own("sasl.jaas.config"):
         return None
     module = parse_jaas_config(own["sasl.jaas.config"].value)
-    if module.name != _MODULES[name]:
-        raise ConfigError(f"sasl.jaas.config of {name} names {module.name}; {_MODULES[name]} goes with it")
+    if module.name != LOGIN_MODULES[name]:
+        raise ConfigError(f"sasl.jaas.config of {name} names {module.name}; {LOGIN_MODULES[name]} goes with it")
     return module
 
 

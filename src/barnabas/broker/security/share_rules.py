@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.security.authorizable_request import GROUP_DENIED, TOPIC_DENIED, Asked, Verdict
+from barnabas.broker.security.group_rules import describing
 from barnabas.protocol.kinds import AclOperation as Op
 from barnabas.protocol.kinds import ResourceType
 
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
         DescribeShareGroupOffsetsResponse,
         DescribeShareGroupOffsetsResponseTopic,
     )
-    from barnabas.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
-    from barnabas.protocol.messages.share_group_describe_response import ShareGroupDescribeResponse
+    from barnabas.protocol.messages.share_group_describe_response import DescribedGroup
 
 _GROUP, _TOPIC = ResourceType.GROUP, ResourceType.TOPIC
 
@@ -39,23 +39,12 @@ def one_of_group(asked: Asked[Any]) -> Verdict:
     return asked.refuse(GROUP_DENIED)
 
 
-def share_group_describe(asked: Asked[ShareGroupDescribeRequest]) -> Verdict:
-    """Refuse groups that may not be described, and those whose members read topics that may not."""
-    verdict = asked.without("group_ids", "groups", lambda name: asked.may(Op.DESCRIBE, _GROUP, name), GROUP_DENIED)
-    if verdict is not None and not callable(verdict):
-        return verdict
+def _topics_of_consumers(group: DescribedGroup) -> set[str]:
+    names = {topic.topic_name for member in group.members for topic in member.assignment.topic_partitions}
+    return names | {name for member in group.members for name in member.subscribed_topic_names}
 
-    def amend(response: ShareGroupDescribeResponse) -> ShareGroupDescribeResponse:
-        for group in response.groups:
-            names = {topic.topic_name for member in group.members for topic in member.assignment.topic_partitions}
-            names.update(name for member in group.members for name in member.subscribed_topic_names)
-            if not all(asked.may(Op.DESCRIBE, _TOPIC, name, tell=False) for name in names):
-                group.error_code = TOPIC_DENIED
-                group.error_message = "The group has described topic(s) that the client is not authorized to describe."
-                group.members = []
-        return verdict(response) if callable(verdict) else response
 
-    return amend
+share_group_describe = describing(_topics_of_consumers)
 
 
 def alter_offsets(asked: Asked[AlterShareGroupOffsetsRequest]) -> Verdict:

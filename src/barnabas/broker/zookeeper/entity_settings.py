@@ -8,18 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas import errors
 from barnabas.broker.client_quota_validation import check_quota_value, known_quotas, quota_entity
-from barnabas.broker.handlers.alter_user_scram_credentials import planned_credential
+from barnabas.broker.handlers.alter_user_scram_credentials import planned
 from barnabas.broker.membership.refusals import refused
-from barnabas.broker.security.scram_users import MECHANISMS, ScramUsers
+from barnabas.broker.security.scram_users import ScramUsers
 from barnabas.broker.zookeeper.setting_records import quota_path
 from barnabas.broker.zookeeper.znodes import sanitized
 from barnabas.network.security.scram import to_base64
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.messages.alter_client_quotas_response import AlterClientQuotasResponse, EntityData, EntryData
-from barnabas.protocol.messages.alter_user_scram_credentials_response import (
-    AlterUserScramCredentialsResponse,
-    AlterUserScramCredentialsResult,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,8 +28,6 @@ if TYPE_CHECKING:
     from barnabas.protocol.messages.alter_client_quotas_request import AlterClientQuotasRequest
     from barnabas.protocol.messages.alter_user_scram_credentials_request import (
         AlterUserScramCredentialsRequest,
-        ScramCredentialDeletion,
-        ScramCredentialUpsertion,
     )
 
     #: Gives the response: with None, or with why the edits were not made.
@@ -98,29 +92,11 @@ def _credentials(
     if context.connection.is_token_authenticated:
         response = refused(request, errors.UnsupportedByAuthenticationError.code)
         return [], lambda problem: response
-    users = ScramUsers(broker.metadata)
-    asked: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*request.deletions, *request.upsertions]
-    times = Counter(one.name for one in asked)
-    edits: dict[str, Edits] = {}
-    results: dict[str, AlterUserScramCredentialsResult] = {}
-    for one in asked:
-        result = results.setdefault(one.name, AlterUserScramCredentialsResult(user=one.name, error_message=None))
-        try:
-            if times[one.name] > 1:
-                raise errors.DuplicateResourceError("A user credential cannot be altered twice in the same request")
-            credential = planned_credential(users, one)
-            value = None if credential is None else credential_text(credential)
-            edits[one.name] = Edits(f"users/{sanitized(one.name)}", {MECHANISMS[one.mechanism]: value})
-        except errors.KafkaError as problem:
-            result.error_code, result.error_message = problem.code, str(problem)
-
-    def answer(problem: errors.KafkaError | None) -> Message:
-        for result in results.values():
-            if problem is not None and not result.error_code:
-                result.error_code, result.error_message = problem.code, str(problem)
-        return AlterUserScramCredentialsResponse(results=list(results.values()))
-
-    return list(edits.values()), answer
+    changes, answer = planned(ScramUsers(broker.metadata), request)
+    return [
+        Edits(f"users/{sanitized(user)}", {mechanism: None if credential is None else credential_text(credential)})
+        for (user, mechanism), credential in changes.items()
+    ], answer
 
 
 def credential_text(credential: StoredCredential) -> str:

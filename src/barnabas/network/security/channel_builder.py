@@ -14,7 +14,7 @@ from barnabas.clock import wall_clock_ms
 from barnabas.config.config import Config
 from barnabas.errors import ConfigError
 from barnabas.network.security.blocking_worker import ThreadedWorker, Worker
-from barnabas.network.security.jaas_config import LoginModule, parse_jaas_config
+from barnabas.network.security.jaas_config import LOGIN_MODULES, LoginModule, parse_jaas_config
 from barnabas.network.security.sasl_client import PlainSaslClient, SaslClient
 
 if TYPE_CHECKING:
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("barnabas.network")
 
-_MODULES = {
-    "PLAIN": "PlainLoginModule",
-    "SCRAM-SHA-256": "ScramLoginModule",
-    "SCRAM-SHA-512": "ScramLoginModule",
-    "OAUTHBEARER": "OAuthBearerLoginModule",
-}
 NewClient = Callable[[], SaslClient]
 
 
@@ -121,10 +115,10 @@ def _sasl_client_factory(config: Config, client_id: str) -> NewClient:
     if mechanism == "GSSAPI":
         raise ConfigError(
             "sasl.mechanism=GSSAPI (Kerberos), which is Kafka's default, is not supported; set sasl.mechanism to "
-            "one of " + ", ".join(_MODULES)
+            "one of " + ", ".join(LOGIN_MODULES)
         )
-    if mechanism not in _MODULES:
-        raise ConfigError(f"sasl.mechanism={mechanism!r} is not supported; there are {', '.join(_MODULES)}")
+    if mechanism not in LOGIN_MODULES:
+        raise ConfigError(f"sasl.mechanism={mechanism!r} is not supported; there are {', '.join(LOGIN_MODULES)}")
     module = _login_module(config, mechanism)
     if mechanism == "OAUTHBEARER":
         return _oauth_bearer_factory(config, module, client_id)
@@ -146,9 +140,9 @@ def _login_module(config: Config, mechanism: str) -> LoginModule | None:
     if text is None:
         return None
     module = parse_jaas_config(text.value)
-    if module.name != _MODULES[mechanism]:
+    if module.name != LOGIN_MODULES[mechanism]:
         raise ConfigError(
-            f"sasl.jaas.config names {module.name}, but sasl.mechanism={mechanism} goes with {_MODULES[mechanism]}"
+            f"sasl.jaas.config names {module.name}, but sasl.mechanism={mechanism} goes with {LOGIN_MODULES[mechanism]}"
         )
     return module
 
@@ -164,7 +158,7 @@ def _credentials(config: Config, module: LoginModule | None, mechanism: str) -> 
     if username is None or secret is None:
         raise ConfigError(
             f"sasl.mechanism={mechanism} needs a user and a password: set sasl.username and sasl.password, or "
-            f'sasl.jaas.config to \'{_MODULES[mechanism]} required username="..." password="...";\''
+            f'sasl.jaas.config to \'{LOGIN_MODULES[mechanism]} required username="..." password="...";\''
         )
     return username, secret
 

@@ -10,6 +10,13 @@ from typing import NamedTuple
 
 from barnabas.errors import ConfigError
 
+#: The mechanisms of SASL that there are, and the login module that goes with each.
+LOGIN_MODULES = {
+    "PLAIN": "PlainLoginModule",
+    "SCRAM-SHA-256": "ScramLoginModule",
+    "SCRAM-SHA-512": "ScramLoginModule",
+    "OAUTHBEARER": "OAuthBearerLoginModule",
+}
 _SETTING = "sasl.jaas.config"
 _FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
 _TOKEN = re.compile(

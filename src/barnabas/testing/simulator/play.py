@@ -12,6 +12,7 @@ from barnabas.client.consumer.consumer import Consumer
 from barnabas.errors import KafkaTimeoutError
 from barnabas.protocol.kinds import UpgradeType
 from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.records.compression import CODECS
 from barnabas.testing.simulator import patches
 from barnabas.testing.simulator.actors import BOOTSTRAP, Actor, Application
 from barnabas.testing.simulator.administration import AdminActor
@@ -132,7 +133,7 @@ class Play:
             "delivery_timeout_ms": request_timeout + random.choice((1000, 20_000, 120_000)),
             "max_block_ms": 20_000,
             "max_in_flight_requests_per_connection": random.choice((1, 2, 5)),
-            "compression_type": random.choice(("none", "none", "gzip", "snappy", "lz4", "zstd")),
+            "compression_type": random.choice(("none", *CODECS)),
             "retry_backoff_ms": random.choice((20, 100)),
             "metadata_max_age_ms": 10_000,
         }

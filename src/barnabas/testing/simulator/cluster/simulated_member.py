@@ -183,5 +183,4 @@ class SimulatedMember(ClusterMachine):
     @property
     def has_offline_logs(self) -> bool:
         """Whether a failure of the disk has taken logs out of service until the next start."""
-        logs = self.node.logs if self.node is not None else None
-        return logs is not None and (bool(logs.unopened.failures) or any(log.is_offline for log in logs.logs.values()))
+        return self.node is not None and self.node.logs.has_offline
