@@ -66,6 +66,7 @@ class TransactionCoordinator:
         "_loader",
         "_marker_sender",
         "_next_producer_id",
+        "_not_aborted",
         "_now",
         "_settings",
         "_store",
@@ -87,6 +88,8 @@ class TransactionCoordinator:
         self._expiration = TransactionalIdExpiration(self._settings, self._store, warn)
         self._next_producer_id = next_producer_id
         self._warn = warn
+        #: Partitions in which transactions have timed out and could not be aborted when that was last tried.
+        self._not_aborted: set[int] = set()
         self._abort_at = inf
         #: When the last tick was, in monotonic seconds.
         self._now = 0.0
@@ -382,13 +385,21 @@ class TransactionCoordinator:
 
     def _abort_timed_out(self, at: Instant) -> None:
         timed_out = [id for id in self._store.ongoing if self._store.by_id[id].has_timed_out(at.now_ms)]
+        failed = set[int]()
         for transactional_id in timed_out:
-            if not self._loader.is_active(self._store.partition_of(transactional_id)):
+            partition = self._store.partition_of(transactional_id)
+            if not self._loader.is_active(partition):
                 # A later record of the partition may have ended it.
                 continue
             try:
                 self._abort(self._store.by_id[transactional_id], at)
             except errors.KafkaError as error:
-                self._warn(f"The transaction of {transactional_id!r} has timed out and cannot be aborted yet: {error}")
+                if partition not in failed | self._not_aborted:
+                    self._warn(
+                        f"The transaction of {transactional_id!r} has timed out and cannot be aborted yet: {error}; "
+                        "that is tried again, and so are others of its partition"
+                    )
+                failed.add(partition)
             except Exception as problem:  # noqa: BLE001 - the others have timed out all the same
                 self._failed("aborting a transaction", transactional_id, problem, at.now)
+        self._not_aborted = failed

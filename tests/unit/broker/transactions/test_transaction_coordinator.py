@@ -329,6 +329,19 @@ def test_an_abort_that_cannot_be_written_is_tried_again(harness: Harness) -> Non
     assert harness.state() == "CompleteAbort"
 
 
+def test_aborts_that_cannot_be_written_are_told_once_until_they_can(harness: Harness) -> None:
+    for _ in range(2):
+        harness.warnings.clear()
+        producer = harness.init(timeout_ms=1000)
+        harness.add(producer, T0)
+        harness.storage.failure = errors.KafkaStorageError("full")
+        harness.advance(600)
+        assert len([line for line in harness.warnings if "cannot be aborted yet" in line]) == 1
+        harness.storage.failure = None
+        harness.advance(20)
+        assert harness.state() == "CompleteAbort"
+
+
 def test_a_coordinator_without_open_transactions_has_nothing_to_do(harness: Harness) -> None:
     producer = harness.init()
     harness.add(producer, T0)

@@ -271,7 +271,7 @@ class StreamsMembership:
             draft.commit(self._store, at)
         except errors.KafkaError as error:
             # The next heartbeat begins anew.
-            self._store.warn(f"Tasks of group {group_id} could not be assigned, it is tried again: {error}")
+            self._store.warn_of_retry(group_id, "assign", f"tasks of group {group_id} could not be assigned: {error}")
 
     # --- the response
 
