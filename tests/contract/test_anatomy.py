@@ -19,6 +19,7 @@ import pytest
 from barnabas import AdminClient, Broker, NewTopic, Producer, anatomy
 from barnabas.anatomy import events as e
 from barnabas.anatomy import recording
+from barnabas.anatomy.film import Film
 from barnabas.anatomy.recorder import Recorder
 from barnabas.anatomy.scenes import SCENES
 from barnabas.console.anatomy_routes import MOST_LIVE
@@ -205,6 +206,42 @@ def test_a_program_goes_on_where_it_cannot_be_recorded(tmp_path: Path) -> None:
         )
 
     assert "nothing is recorded" in run.stderr
+
+
+READER = """
+import sys
+from barnabas import Consumer
+settings = {"client_id": "reader", "group_id": "g", "fetch_max_wait_ms": 200, "auto_offset_reset": "earliest"}
+with Consumer("t", bootstrap_servers=sys.argv[1], **settings) as consumer:
+    found = 0
+    while found < 100:
+        found += len(consumer.poll(1.0))
+    consumer.poll(0.5)
+"""
+#: The way of a Fetch that waits for data, over two processes.
+WAY = ["unsent", "left", "handled", "parked", "answered", "pending", "over"]
+
+
+def test_a_request_is_seen_on_its_way_between_two_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BARNABAS_ANATOMY", str(tmp_path))
+    with Broker() as broker:
+        for program in (PROGRAM, READER):
+            subprocess.run([sys.executable, "-c", program, broker.bootstrap_servers], check=True, timeout=120)
+    found = [recording.read(path) for path in tmp_path.iterdir()]
+    assert len(found) == 3
+    assert len({one.clock for one in found}) == 1
+
+    film = Film(recording.merged(found).events, "exchange", "reader")
+    ways: dict[str, list[str]] = {}
+    for number in range(len(film)):
+        for lane in film.step(number).picture.lanes:
+            for box in lane.boxes:
+                way = ways.setdefault(f"{box.label} {box.key}", [])
+                if way[-1:] != [lane.title.removeprefix("exchange_")]:
+                    way.append(lane.title.removeprefix("exchange_"))
+
+    assert WAY in [way for name, way in ways.items() if name.startswith("FETCH ")]
+    assert all(way == sorted(set(way), key=WAY.index) for way in ways.values())
 
 
 def test_the_stage_shows_every_scene(tmp_path: Path) -> None:

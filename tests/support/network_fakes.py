@@ -125,6 +125,9 @@ class FakeSelector:
         assert node_id not in self._sending
         self._sending[node_id] = b"".join(bytes(buffer) for buffer in buffers), expect_response
 
+    def local_port(self, node_id: int) -> int:
+        return 0
+
     def set_max_receive_size(self, node_id: int, size: int) -> None:
         self.max_receive_sizes[node_id] = size
 

@@ -253,6 +253,9 @@ class VirtualPort:
     def send(self, node_id: int, buffers: Sequence[Buffer], *, expect_response: bool = True) -> None:
         self._sending[node_id] = b"".join(bytes(buffer) for buffer in buffers)
 
+    def local_port(self, node_id: int) -> int:
+        return 0
+
     def set_max_receive_size(self, node_id: int, size: int) -> None:
         return
 

@@ -96,7 +96,10 @@ class RequestUnsent(NamedTuple):
 
 
 class RequestInFlight(NamedTuple):
-    """`NetworkClient` gave a request to its `Selector`: it is in `inFlightRequests` until it is answered."""
+    """`NetworkClient` gave a request to its `Selector`: it is in `inFlightRequests` until it is answered.
+
+    `port` is the client's end of the connection, which the broker sees, too; 0 where there is none.
+    """
 
     client: str
     core: int
@@ -104,6 +107,7 @@ class RequestInFlight(NamedTuple):
     api: str
     correlation: int
     size: int
+    port: int = 0
 
 
 class RequestAnswered(NamedTuple):
@@ -139,6 +143,48 @@ class NodeDisconnected(NamedTuple):
     client: str
     core: int
     node: int
+
+
+# --- network: a broker or controller; `client`, `port` and `correlation` say which request of a client it is
+
+
+class RequestReceived(NamedTuple):
+    """A node took a request up: its bytes are there, and its handler begins."""
+
+    broker: int
+    client: str
+    port: int
+    api: str
+    correlation: int
+    size: int
+
+
+class RequestParked(NamedTuple):
+    """A request waits in a node's purgatory: for data, for replicas, for a group, for a commit of the metadata."""
+
+    broker: int
+    client: str
+    port: int
+    api: str
+    correlation: int
+
+
+class ResponseSent(NamedTuple):
+    """A node has answered a request; its response of `size` bytes is on its way, or 0 where the client wants none."""
+
+    broker: int
+    client: str
+    port: int
+    api: str
+    correlation: int
+    size: int
+
+
+class ConnectionEnded(NamedTuple):
+    """A node has lost a connection, with what was parked there."""
+
+    broker: int
+    port: int
 
 
 # --- consumer
@@ -494,6 +540,10 @@ Event = (
     | RequestCompleted
     | NodeConnected
     | NodeDisconnected
+    | RequestReceived
+    | RequestParked
+    | ResponseSent
+    | ConnectionEnded
     | PollEntered
     | PollLeft
     | FetchCompleted

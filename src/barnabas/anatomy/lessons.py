@@ -37,6 +37,13 @@ LESSONS: dict[str, tuple[Stop, ...]] = {
         Stop("FetchCompleted"),
         Stop("PositionMoved", same=("topic", "partition")),
     ),
+    "exchange": (
+        Stop("RequestInFlight", {"api": "FETCH"}),
+        Stop("RequestReceived", same=("port", "correlation")),
+        Stop("RequestParked", same=("port", "correlation")),
+        Stop("ResponseSent", same=("port", "correlation")),
+        Stop("RequestAnswered", same=("core", "correlation")),
+    ),
     "group": (
         Stop("GroupMemberJoined"),
         Stop("GroupState"),

@@ -1,7 +1,8 @@
 """Recordings: events in a file, as JSON lines.
 
-The first line is `{"barnabas-anatomy": 1, "title": ..., "lost": ...}`; each other one `[time, name, field, ...]`, the
-fields in the order of `events`. Times are seconds of one clock, never going back. A line costs some 60 bytes.
+The first line is `{"barnabas-anatomy": 1, "title": ..., "lost": ..., "clock": ...}`; each other one
+`[time, name, field, ...]`, the fields in the order of `events`. Times are seconds of one clock, never going back;
+recordings that name the same clock share it. A line costs some 60 bytes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from os import SEEK_END
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from barnabas.anatomy import events
+from barnabas.anatomy.clocks import shifts
 from barnabas.anatomy.events import EVENTS
 from barnabas.errors import IllegalArgumentError
 
@@ -28,22 +30,23 @@ MOST_EVENTS = 1_000_000
 
 
 class Recording(NamedTuple):
-    """What was recorded: what it is of, the events, and how many before them were lost."""
+    """What was recorded: what it is of, the events, how many before them were lost, and the clock's name if known."""
 
     title: str
     events: list[tuple[float, Event]]
     lost: int = 0
+    clock: str = ""
 
 
 def write(stream: TextIO, recording: Recording) -> None:
     """Write a recording."""
-    stream.write(json.dumps(header(recording.title, recording.lost)) + "\n")
+    stream.write(json.dumps(header(recording.title, recording.lost, recording.clock)) + "\n")
     stream.writelines(lines(recording.events))
 
 
-def header(title: str, lost: int) -> dict[str, str | int]:
+def header(title: str, lost: int, clock: str = "") -> dict[str, str | int]:
     """Return what the first line says."""
-    return {_FORMAT_KEY: FORMAT, "title": title, "lost": lost}
+    return {_FORMAT_KEY: FORMAT, "title": title, "lost": lost, "clock": clock}
 
 
 def lines(events: Iterable[tuple[float, Event]]) -> Iterator[str]:
@@ -94,7 +97,8 @@ class GrowingRecording:
                 f"line 1 has no {_FORMAT_KEY!r}: {FORMAT}"
             )
         self._header, self._read = line, len(line)
-        self.recording = Recording(str(first.get("title", "")), [], int(first.get("lost", 0)))
+        title, clock = str(first.get("title", "")), str(first.get("clock", ""))
+        self.recording = Recording(title, [], int(first.get("lost", 0)), clock)
 
     def _take(self, stream: Iterable[bytes]) -> None:
         events = self.recording.events
@@ -123,17 +127,19 @@ _APART = 10**9
 def merged(recordings: Sequence[Recording]) -> Recording:
     """Return the events of several processes in the order in which they happened.
 
-    Their clock is the machine's (`time.monotonic`), so they must have run on one machine since it was started.
+    Processes of one machine share its clock (`time.monotonic`). Those of others are shifted as the requests between
+    them say (`clocks.shifts`).
     """
-    apart = [_numbered_apart(found.events, number * _APART) for number, found in enumerate(recordings)]
+    aligned = shifts([(found.clock, found.events) for found in recordings])
+    apart = [_numbered_apart(found.events, n * _APART, aligned[n]) for n, found in enumerate(recordings)]
     events = list(heapq.merge(*apart, key=lambda told: told[0]))
     return Recording(f"{len(recordings)} processes", events, sum(found.lost for found in recordings))
 
 
-def _numbered_apart(told: Iterable[tuple[float, Event]], more: int) -> Iterator[tuple[float, Event]]:
+def _numbered_apart(told: Iterable[tuple[float, Event]], more: int, shift: float) -> Iterator[tuple[float, Event]]:
     for at, event in told:
         changed = {name: getattr(event, name) + more for name, kinds in _NUMBERED.items() if isinstance(event, kinds)}
-        yield at, event._replace(**changed) if changed else event
+        yield at + shift, event._replace(**changed) if changed else event
 
 
 def _parsed(line: bytes, path: Path, number: int) -> Any:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 from barnabas.anatomy import recording
+from barnabas.anatomy.clocks import of_this_machine
 from barnabas.anatomy.recorder import Recorder
 
 log = logging.getLogger("barnabas.anatomy")
@@ -33,7 +34,7 @@ class RecordingWriter:
         self._recorder = recorder
         self._left = recording.MOST_EVENTS
         self._stream: TextIO = path.open("w", encoding="utf-8")
-        self._stream.write(json.dumps(recording.header(title, 0)) + "\n")
+        self._stream.write(json.dumps(recording.header(title, 0, of_this_machine())) + "\n")
         self._stream.flush()
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="barnabas-anatomy", daemon=True)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
+from barnabas import anatomy
 from barnabas.broker.faults import fault_text
 from barnabas.broker.network.request_channel import RequestChannel
 from barnabas.broker.node_apis import BrokerApis
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.broker.request import Request, ServedApi
 from barnabas.broker.request_context import CloseConnection, RequestContext
+from barnabas.broker.request_events import tell_answered_at_once, tell_parked, tell_received, tell_sent
 from barnabas.config.quota_config import REQUEST
 from barnabas.errors import InvalidRequestError, KafkaError, ProtocolError, UnknownServerError
 from barnabas.protocol.api import request_class
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from barnabas.broker.handlers.registry import Shortcut
     from barnabas.broker.instant import Instant
     from barnabas.broker.network.client_connection import ClientConnection
+    from barnabas.broker.network.transport import Buffers
     from barnabas.broker.node_apis import NodeApis
     from barnabas.broker.request import RequestObserver, ShortcutObserver
     from barnabas.protocol.message import Message
@@ -135,6 +138,8 @@ class RequestDispatcher:
 
     def handle_frame(self, connection: ClientConnection, frame: memoryview) -> None:
         """Work on one request: answer it, park it, or end the connection if it makes no sense."""
+        if anatomy.active is not None:
+            tell_received(anatomy.active, self.state.node_id, connection.info, frame)
         measuring = bool(self.observers) or self.state.client_quotas.enabled
         if not measuring:
             if self._answered_at_once(connection, frame):
@@ -157,6 +162,8 @@ class RequestDispatcher:
         if isinstance(response, DelayedOperation):
             if not self.observers and request.api.key in _LARGE_REQUESTS:
                 request.message = None
+            if anatomy.active is not None:
+                tell_parked(anatomy.active, self.state.node_id, request.context)
             connection.park(response, request.answer, lambda problem: self._failed_later(request, problem))
         else:
             request.answer(response)
@@ -203,6 +210,8 @@ class RequestDispatcher:
             return b""
         if answer is not None:
             api.requests += 1
+            if anatomy.active is not None:
+                tell_answered_at_once(anatomy.active, self.state.node_id, connection.info, frame, answer)
             connection.put((answer,))
         return answer
 
@@ -232,12 +241,16 @@ class RequestDispatcher:
             message = request.context.amend(message)
         if self.state.client_quotas.enabled:
             self._throttle(request, message)
+        buffers: Buffers = ()
         if message is not None:
             try:
                 buffers = encode_response(message, request.api.response_version, request.context.correlation_id)
             except KafkaError as problem:
                 self._report_fault(request.connection, type(message).NAME, problem)
                 return
+        if anatomy.active is not None:
+            tell_sent(anatomy.active, self.state.node_id, request.context, buffers)
+        if buffers:
             request.connection.put(buffers)
         if self.observers:
             for observer in self.observers:

@@ -135,7 +135,7 @@ class AnatomyRoutes:
 
 def _told(seen: Seen) -> dict[str, Any]:
     """Return what a recording has, as a document."""
-    title, events, lost = seen.recording
+    title, events, lost, _ = seen.recording
     violation = seen.subjects.violation
     return {
         "title": title,

@@ -138,6 +138,10 @@ class LoopPort:
         """See `Selectable.send`."""
         self._selector.send(node_id, buffers, expect_response=expect_response)
 
+    def local_port(self, node_id: int) -> int:
+        """See `Selectable.local_port`."""
+        return self._selector.local_port(node_id)
+
     def set_max_receive_size(self, node_id: int, size: int) -> None:
         """See `Selectable.set_max_receive_size`."""
         self._selector.set_max_receive_size(node_id, size)

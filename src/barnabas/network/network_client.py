@@ -253,7 +253,7 @@ class NetworkClient:
     def _tell_in_flight(self, recorder: anatomy.Recorder, request: ClientRequest, size: int) -> None:
         api, correlation = ApiKey(request.api_key).name, request.correlation_id
         names = self.client_id, recorder.number_of(self.selector), request.destination, api, correlation
-        recorder.record(anatomy.events.RequestInFlight(*names, size))
+        recorder.record(anatomy.events.RequestInFlight(*names, size, self.selector.local_port(request.destination)))
 
     def _tell_answered(self, recorder: anatomy.Recorder, request: ClientRequest, error: str = "") -> None:
         api, correlation = ApiKey(request.api_key).name, request.correlation_id

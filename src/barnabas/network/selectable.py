@@ -88,6 +88,9 @@ class Selectable(Protocol):
         Without `expect_response` the poll that hands it over returns at once: nothing else will come of it.
         """
 
+    def local_port(self, node_id: int) -> int:
+        """Return the port of this end of a connection; 0 where there is none."""
+
     def set_max_receive_size(self, node_id: int, size: int) -> None:
         """Bound the frames that the node may send from now on."""
 

@@ -157,6 +157,14 @@ class Selector:
         channel = self._channels.get(node_id)
         return channel is not None and bool(channel.sending)
 
+    def local_port(self, node_id: int) -> int:
+        """See `Selectable.local_port`."""
+        channel = self._channels.get(node_id)
+        try:
+            return 0 if channel is None or channel.socket is None else int(channel.socket.getsockname()[1])
+        except OSError:
+            return 0
+
     def set_max_receive_size(self, node_id: int, size: int) -> None:
         """See `Selectable.set_max_receive_size`."""
         channel = self._channels.get(node_id)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from barnabas.anatomy.scenes.cluster import ClusterScene
 from barnabas.anatomy.scenes.consumer import ConsumerScene
+from barnabas.anatomy.scenes.exchange import ExchangeScene
 from barnabas.anatomy.scenes.group import GroupScene
 from barnabas.anatomy.scenes.log import LogScene
 from barnabas.anatomy.scenes.producer import ProducerScene
@@ -28,6 +29,7 @@ from barnabas.anatomy.scenes.transactions import TransactionScene
 SCENES: dict[str, type[Scene]] = {
     "producer": ProducerScene,
     "consumer": ConsumerScene,
+    "exchange": ExchangeScene,
     "group": GroupScene,
     "log": LogScene,
     "cluster": ClusterScene,

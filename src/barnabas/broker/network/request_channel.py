@@ -7,6 +7,7 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING
 
+from barnabas import anatomy
 from barnabas.broker.faults import Faults, fault_text
 from barnabas.broker.instant import Instant
 from barnabas.broker.network.client_connection import ClientConnection
@@ -100,6 +101,8 @@ class RequestChannel:
     def disconnected(self, connection: ClientConnection) -> None:
         """Forget a connection whose socket is gone, with what is parked or in flight there."""
         self.connections.pop(connection.info.id, None)
+        if anatomy.active is not None:
+            anatomy.active.record(anatomy.events.ConnectionEnded(self.state.node_id, connection.info.client_port))
         connection.lost()
         self.on_disconnected(connection.info.id)
 

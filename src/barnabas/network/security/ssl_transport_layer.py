@@ -6,6 +6,7 @@ import selectors
 import socket
 import ssl
 from collections.abc import Sequence
+from typing import Any
 
 from barnabas.errors import SslAuthenticationError
 from barnabas.network.selectable import Buffer
@@ -98,6 +99,10 @@ class SslTransportLayer:
     def fileno(self) -> int:
         """Return the socket's descriptor."""
         return self._socket.fileno()
+
+    def getsockname(self) -> Any:
+        """Return this end's address, as the socket's method does."""
+        return self._socket.getsockname()
 
     def close(self) -> None:
         """End the connection at once, with TLS's own goodbye (close_notify) if it can be said without waiting."""

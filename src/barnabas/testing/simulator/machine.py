@@ -141,7 +141,7 @@ class Machine:
         assert self.core is not None
 
         transport = _ServerEnd(self, connection)
-        end = self.core.channel.connect(transport, "10.0.0.1", self.listener, self.world.now)
+        end = self.core.channel.connect(transport, "10.0.0.1", self.listener, self.world.now, connection.port)
         connection.broker_end = end
         self._connections[connection] = end
         self._keep_time()

@@ -81,6 +81,7 @@ class SimulatedConnection:
         self.node_id = node_id
         self.address = address
         self.machine = machine
+        self.port = network.next_port()
         self.to_broker = Pipe(network, self._reaches_broker)
         self.to_client = Pipe(network, self._reaches_client)
         self.is_open = False
@@ -254,6 +255,12 @@ class Network:
         self.loss = 0.0
         self.splits = False
         self._selectors = 0
+        self._ports = 0
+
+    def next_port(self) -> int:
+        """Return the port of the client's end of a connection that is made; no two are alike."""
+        self._ports += 1
+        return self._ports
 
     def latency(self) -> float:
         """How long the next bytes take, in seconds."""
@@ -403,6 +410,11 @@ class SimulatedSelector:
     def is_send_in_progress(self, node_id: int) -> bool:
         """See `Selectable.is_send_in_progress`."""
         return node_id in self._sending
+
+    def local_port(self, node_id: int) -> int:
+        """See `Selectable.local_port`."""
+        connection = self._connections.get(node_id)
+        return 0 if connection is None else connection.port
 
     def set_max_receive_size(self, node_id: int, size: int) -> None:
         """See `Selectable.set_max_receive_size`."""
