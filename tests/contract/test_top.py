@@ -6,12 +6,13 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from barnabas import AdminClient, Consumer, NewTopic, Producer
+from barnabas.protocol.topic_partition import TopicPartition
 from tests.contract.waiting import eventually
 from tests.support.patience import PATIENCE
 
@@ -116,6 +117,149 @@ def test_the_screen_filters_sorts_freezes_and_ends_by_keys(bootstrap_servers: st
         eventually(lambda: bool(consumer.poll(0.2)) or bool(consumer.assignment()))
         asyncio.run(drive())
         producer.abort_transaction()
+
+
+def drive_top(
+    bootstrap_servers: str, group: str, act: Callable[[Any, Any], Awaitable[None]], *, read_only: bool = False
+) -> None:
+    """Start the screen, go to a group's row, and act there."""
+    pytest.importorskip("textual")
+    from textual.widgets import DataTable
+
+    from barnabas.console.top_app import Top
+
+    async def drive() -> None:
+        app = Top({"bootstrap.servers": bootstrap_servers}, read_only=read_only)
+        async with app.run_test(size=(160, 40)) as pilot:
+            await pilot.press("g", "slash", *group, "enter")
+            await reached(lambda: app.query_one("#groups-table", DataTable).row_count == 1)
+            await act(app, pilot)
+
+    asyncio.run(drive())
+
+
+async def reached(check: Callable[[], bool]) -> None:
+    deadline = asyncio.get_running_loop().time() + WAIT
+    while not check():
+        assert asyncio.get_running_loop().time() < deadline
+        await asyncio.sleep(0.05)
+
+
+def says(app: Any) -> str:
+    return str(app.screen.query_one("#says").render())
+
+
+async def preview(app: Any, pilot: Any, place: str) -> list[list[str]]:
+    """Type a place, and read the table that comes of it."""
+    from textual.widgets import DataTable, Input
+
+    before = says(app)
+    field = app.screen.query_one("#place", Input)
+    field.focus()
+    field.value = place
+    await pilot.pause()
+    await pilot.press("enter")
+    table = app.screen.query_one("#preview", DataTable)
+    await reached(lambda: table.row_count > 0 or says(app) not in (before, ASKS))
+    return [[str(cell) for cell in table.get_row_at(number)] for number in range(table.row_count)]
+
+
+ASKS = "Enter shows where offsets go; m moves them there; Escape goes back"
+
+
+def committed(admin: AdminClient, group: str, topic: str) -> int:
+    return admin.list_consumer_group_offsets(group)[TopicPartition(topic, 0)].offset
+
+
+#: What is typed → the offset that becomes of 2 in a partition of 8 records, before it is kept in range, and the option.
+PLACES = {
+    "earliest": ("0", "0", "--to-earliest"),
+    "latest": ("8", "8", "--to-latest"),
+    "99": ("8", "99", "--to-offset"),
+    "+3": ("5", "5", "--shift-by=3"),
+    "-9": ("0", "-7", "--shift-by=-9"),
+    "2013-06-01T12:00": ("0", "0", "--to-datetime"),
+    "-1h": ("0", "0", "--to-datetime"),
+    "5": ("5", "5", "--to-offset"),
+}
+
+
+def test_offsets_are_shown_first_and_then_moved_there(
+    bootstrap_servers: str, admin: AdminClient, busy: tuple[str, str]
+) -> None:
+    topic, group = busy
+
+    async def act(app: Any, pilot: Any) -> None:
+        await pilot.press("o")
+        await reached(lambda: len(app.screen_stack) == 2)
+        for place, (offset, wanted, option) in PLACES.items():
+            found = await preview(app, pilot, f"{place} {topic}")
+            assert found == [[topic, "0", "2", offset, str(8 - int(offset)), wanted]], place
+            assert f"group offsets reset {group} --topic {topic} {option}" in says(app)
+        assert committed(admin, group, topic) == 2
+        await pilot.press("m")
+        await reached(lambda: len(app.screen_stack) == 1)
+
+    drive_top(bootstrap_servers, group, act)
+    assert committed(admin, group, topic) == 5
+
+
+def test_a_place_that_is_none_is_said_and_another_place_needs_another_preview(
+    bootstrap_servers: str, admin: AdminClient, busy: tuple[str, str]
+) -> None:
+    topic, group = busy
+
+    async def act(app: Any, pilot: Any) -> None:
+        await pilot.press("o")
+        await reached(lambda: len(app.screen_stack) == 2)
+        assert await preview(app, pilot, "nowhere") == []
+        assert "no place in a topic" in says(app)
+        assert await preview(app, pilot, "latest another-topic") == []
+        assert "no committed offsets" in says(app)
+        assert len(await preview(app, pilot, "latest")) == 1
+        # An m in the field is a letter; and what was typed since has not been shown.
+        app.screen.query_one("#place").focus()
+        await pilot.press("m")
+        assert await preview(app, pilot, "earliest") == [[topic, "0", "2", "0", "8", "0"]]
+        await pilot.press("escape")
+        assert len(app.screen_stack) == 1
+
+    drive_top(bootstrap_servers, group, act)
+    assert committed(admin, group, topic) == 2
+
+
+def test_offsets_of_a_group_with_members_are_not_moved_nor_are_any_where_it_is_read_only(
+    bootstrap_servers: str, admin: AdminClient, busy: tuple[str, str]
+) -> None:
+    topic, group = busy
+    said: list[str] = []
+
+    async def refused(app: Any, pilot: Any) -> None:
+        await pilot.press("o")
+        await reached(lambda: bool(app._notifications))
+        said.extend(notification.message for notification in app._notifications)
+        assert len(app.screen_stack) == 1
+
+    async def joined_meanwhile(app: Any, pilot: Any) -> None:
+        await pilot.press("o")
+        await reached(lambda: len(app.screen_stack) == 2)
+        assert len(await preview(app, pilot, "latest")) == 1
+        with member() as consumer:
+            await asyncio.to_thread(eventually, lambda: bool(consumer.poll(0.2)) or bool(consumer.assignment()))
+            await pilot.press("m")
+            await reached(lambda: "GroupNotEmptyError" in says(app))
+
+    def member() -> Consumer[bytes, bytes]:
+        return Consumer(topic, group_id=group, bootstrap_servers=bootstrap_servers, enable_auto_commit=False)
+
+    drive_top(bootstrap_servers, group, refused, read_only=True)
+    with member() as consumer:
+        eventually(lambda: bool(consumer.poll(0.2)) or bool(consumer.assignment()))
+        drive_top(bootstrap_servers, group, refused)
+    drive_top(bootstrap_servers, group, joined_meanwhile)
+    assert "--read-only" in said[0]
+    assert "has 1 members" in said[1]
+    assert committed(admin, group, topic) == 2
 
 
 def test_without_a_cluster_it_says_so() -> None:

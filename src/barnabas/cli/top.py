@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from barnabas.console.top_view import More
 
 _EXAMPLES = """\
-  barnabas top -b kafka-1:9092          keys: t g b x c tables, Enter opens, s sort, / filter
+  barnabas top -b kafka-1:9092          keys: t g b x c tables, Enter opens, s sort, / filter, o moves offsets
   barnabas top --once -o json           one look, for programs
 """
 
@@ -29,6 +29,7 @@ def add_parser(subparsers: Subparsers) -> None:
     about = "watch topics, groups, brokers, transactions and clients in the terminal"
     parser = add_command(subparsers, "top", about, examples=_EXAMPLES)
     parser.add_argument("--once", action="store_true", help="look for a second, print, and end")
+    parser.add_argument("--read-only", action="store_true", help="move no offsets")
     add_connection(parser)
 
 
@@ -44,11 +45,14 @@ def run(args: Namespace) -> int:
         _print(*asyncio.run(_one_look(settings)), args.output)
         return 0
     try:
+        from barnabas.console.commands import Commands
         from barnabas.console.top_app import Top
     except ImportError:
         raise ConfigError("the screen needs Textual: pip install 'barnabas[top]', or use --once") from None
     check_reachable(str(settings["bootstrap.servers"]), settings=settings)
-    Top(settings).run()
+    servers = str(settings["bootstrap.servers"])
+    words = ("-b", servers, *(("--config", args.config) if args.config else ()))
+    Top(settings, read_only=args.read_only, commands=Commands(words)).run()
     return 0
 
 

@@ -15,9 +15,13 @@ from textual.widgets import DataTable, Footer, Input, Static, TabbedContent, Tab
 
 from barnabas.aio import AdminClient
 from barnabas.clock import wall_clock_ms
+from barnabas.console.commands import Commands
+from barnabas.console.group_kinds import described_group
 from barnabas.console.live import Hub
 from barnabas.console.sampler import SHARE, Sample, Sampler
+from barnabas.console.top_cells import cell, shown
 from barnabas.console.top_more import clients_of, more_of
+from barnabas.console.top_offsets import MoveOffsets
 from barnabas.console.top_view import TABLES, Detail, More, Row, details, health, table_rows
 from barnabas.errors import KafkaError
 
@@ -43,7 +47,7 @@ class Inside(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """Lay the tables out, one below the other."""
         with VerticalScroll(id="inside"):
-            yield Static(Text(_shown(self._title), style="bold"))
+            yield Static(Text(shown(self._title), style="bold"))
             for number, detail in enumerate(self._found):
                 yield Static(Text(f"\n{detail.title}: {len(detail.rows)}", style="dim"))
                 yield DataTable(id=f"inside-{number}", cursor_type="row")
@@ -54,7 +58,7 @@ class Inside(ModalScreen[None]):
             table: DataTable[Text] = self.query_one(f"#inside-{number}", DataTable)
             table.add_columns(*detail.columns)
             for row in detail.rows[:MOST_ROWS]:
-                table.add_row(*(_cell(row[column]) for column in detail.columns))
+                table.add_row(*(cell(row[column]) for column in detail.columns))
         self.query_one("#inside-0", DataTable).focus()
 
 
@@ -74,12 +78,15 @@ class Top(App[None]):
         ("s", "sort", "Sort"),
         ("slash", "filter", "Filter"),
         ("space", "freeze", "Freeze"),
+        ("o", "offsets", "Offsets"),
         ("q", "quit", "Quit"),
     ]
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
+    def __init__(self, settings: Mapping[str, Any], *, read_only: bool = False, commands: Commands | None = None):
         super().__init__()
         self._settings = settings
+        self._is_read_only = read_only
+        self._commands = commands or Commands(("-b", str(settings["bootstrap.servers"])))
         self._columns = {name: table.busiest for name, table in TABLES.items()}
         self._text = ""
         self._is_frozen = False
@@ -136,11 +143,11 @@ class Top(App[None]):
             table.clear()
             rows = self._drawn[name] = table_rows(name, self._sample, self._columns[name], self._text, self._more)
             for row in rows:
-                table.add_row(*(_cell(row[column]) for column in described.columns))
+                table.add_row(*(cell(row[column]) for column in described.columns))
             table.move_cursor(row=at)
 
     def _say(self, text: str) -> None:
-        self.query_one("#health", Static).update(Text(_shown(text)))
+        self.query_one("#health", Static).update(Text(shown(text)))
 
     def _table(self, name: str) -> DataTable[Text]:
         found: DataTable[Text] = self.query_one(f"#{name}-table", DataTable)
@@ -178,6 +185,33 @@ class Top(App[None]):
         if name == "groups":
             more = more._replace(clients=await clients_of(self._admin, title))
         self.push_screen(Inside(f"{name.removesuffix('s')} {title}", details(name, row, self._sample, more)))
+
+    def action_offsets(self) -> None:
+        """Ask where the offsets of the group under the cursor are to go."""
+        name, number = self.query_one(TabbedContent).active, self._table("groups").cursor_row
+        rows = self._drawn.get("groups", [])
+        if self._is_read_only:
+            self.notify("nothing is moved: top was started with --read-only", severity="error")
+        elif name != "groups" or self._admin is None or not 0 <= number < len(rows):
+            self.notify("offsets are moved from the table of groups: press g, and choose one", severity="warning")
+        else:
+            self.run_worker(self._ask_where(str(rows[number]["group"]), self._admin), exclusive=True, group="inside")
+
+    async def _ask_where(self, group: str, admin: AdminClient) -> None:
+        try:
+            members = (await described_group(admin, group)).members
+        except KafkaError as problem:
+            self.notify(shown(f"{type(problem).__name__}: {problem}"), severity="error", markup=False)
+            return
+        if members:
+            text = f"group {group} has {len(members)} members, who would not notice; they have to leave first"
+            self.notify(shown(text), severity="error", markup=False)
+            return
+        self.push_screen(MoveOffsets(group, admin, self._commands), self._moved)
+
+    def _moved(self, count: int | None) -> None:
+        if count:
+            self.notify(f"moved {count} offsets")
 
     def action_sort(self) -> None:
         """Sort the table by its next column."""
@@ -217,16 +251,3 @@ class Top(App[None]):
         if not field.value:
             field.remove_class("shown")
         self._table(self.query_one(TabbedContent).active).focus()
-
-
-def _cell(value: Any) -> Text:
-    if isinstance(value, bool):
-        return Text("yes" if value else "")
-    if isinstance(value, int | float):
-        return Text(f"{value:,}", justify="right")
-    return Text("-" if value is None else _shown(str(value)))
-
-
-def _shown(text: str) -> str:
-    # A name from the cluster must not drive the terminal.
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -9,6 +9,7 @@ from barnabas.admin import TopicPartitionInfo as Info
 from barnabas.console.lag_clock import Delay
 from barnabas.console.sampler import Disk, GroupSample
 from barnabas.console.top_view import TABLES, Client, More, details, health, table_rows
+from barnabas.errors import IllegalArgumentError
 from barnabas.protocol.topic_partition import TopicPartition
 from tests.unit.console.test_overview import ONE, TWO, sample
 
@@ -107,7 +108,26 @@ def test_one_sentence_says_what_is_wrong() -> None:
 
 def test_a_name_cannot_drive_the_terminal() -> None:
     pytest.importorskip("textual")
-    from barnabas.console.top_app import _cell
+    from barnabas.console.top_cells import cell
 
-    assert str(_cell("[red]\x1b[31m\u202e")) == "[red]\\x1b[31m\\u202e"
-    assert (str(_cell(1234567)), str(_cell(None)), str(_cell(True))) == ("1,234,567", "-", "yes")
+    assert str(cell("[red]\x1b[31m\u202e")) == "[red]\\x1b[31m\\u202e"
+    assert (str(cell(1234567)), str(cell(None)), str(cell(True))) == ("1,234,567", "-", "yes")
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("latest", {"to": "latest", "topics": []}),
+        (" -5m orders  payments ", {"to": "-5m", "topics": ["orders", "payments"]}),
+        ("+10", {"shiftBy": 10, "topics": []}),
+        ("-10 t", {"shiftBy": -10, "topics": ["t"]}),
+        ("120", {"to": "120", "topics": []}),
+    ],
+)
+def test_where_offsets_go_is_a_place_or_a_distance_and_topics(text: str, fields: dict[str, object]) -> None:
+    pytest.importorskip("textual")
+    from barnabas.console.top_offsets import wanted
+
+    assert wanted(text) == fields
+    with pytest.raises(IllegalArgumentError, match="write earliest"):
+        wanted(" ")

@@ -1,0 +1,21 @@
+"""Values as the cells of a terminal's tables: a name from the cluster cannot drive the terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.text import Text
+
+
+def cell(value: Any) -> Text:
+    """Return a value as people read it."""
+    if isinstance(value, bool):
+        return Text("yes" if value else "")
+    if isinstance(value, int | float):
+        return Text(f"{value:,}", justify="right")
+    return Text("-" if value is None else shown(str(value)))
+
+
+def shown(text: str) -> str:
+    """Return a text in which what is not printable is escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
