@@ -6,7 +6,10 @@ import csv
 import http.client
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -305,3 +308,45 @@ def test_what_is_masked_leaves_the_console_in_no_way(bootstrap_servers: str, fil
         for refused in (f"{path}/export?form=parquet", f"{path}/scan?{urlencode({'filter': 'value.user = 1'})}"):
             assert console.get(refused, 403)["error"] == "TopicAuthorizationError"
         assert console.post(f"{path}/redrive", {"to": topic}, 403)["error"] == "TopicAuthorizationError"
+
+
+def test_messages_of_protobuf_are_read_by_their_descriptors(
+    bootstrap_servers: str, topic: str, tmp_path: Path
+) -> None:  # fmt: skip
+    pytest.importorskip("google.protobuf")
+    from tests.support.descriptor_files import descriptor_file, order
+
+    file = descriptor_file(tmp_path)
+    with Producer(bootstrap_servers=bootstrap_servers) as producer:
+        for n in range(5):
+            producer.send(topic, order(id=str(n), total={"cents": str(n * 1000)}), partition=0)
+        producer.send(topic, b"\x08", partition=0)
+    command = [sys.executable, "-m", "barnabas.cli.main", "consume", topic, "-b", bootstrap_servers, "-e", "-p", "0"]
+    with RunningConsole(
+        bootstrap_servers, "--protobuf", str(file), "--protobuf-type", f"{topic[:-1]}*:value=shop.Order"
+    ) as console:
+        console.log_in()
+        forms = console.get(f"/api/topics/{topic}/forms")
+        assert (forms["auto"]["value"], "protobuf:shop.Money" in forms["forms"]) == ("protobuf:shop.Order", True)
+        found = console.get(f"/api/topics/{topic}/records/0/3")["value"]
+        assert (found["form"], json.loads(found["text"])["total"]) == ("protobuf", {"cents": 3000})
+        assert read(console, topic, filter="value.total.cents >= 3000")[1]["matched"] == 2
+        assert console.get(f"/api/topics/{topic}/records/0/3?valueForm=hex")["value"]["form"] == "hex"
+        wrong = console.get(f"/api/topics/{topic}/records/0/5")["value"]
+        assert (wrong["form"], wrong["problem"][:32]) == ("hex", "these 1 bytes are no shop.Order:")
+        unknown = console.get(f"/api/topics/{topic}/records/0/3?valueForm=protobuf:shop.No", status=400)
+        assert "no message 'shop.No'" in unknown["message"]
+        counted = console.post(
+            f"/api/topics/{topic}/redrive", {"to": "console-records", "filter": "value.id = 2", "dryRun": True}
+        )
+        assert counted["found"] == 1
+        _, _, exported = console.ask("GET", f"/api/topics/{topic}/export?form=ndjson&from=beginning&limit=3")
+        assert json.loads(json.loads(exported.splitlines()[2])["value"])["id"] == 2
+
+    done = subprocess.run(
+        [*command, "-o", "json", "--value-as", "protobuf:shop.Order", "--protobuf", str(file)],
+        capture_output=True, text=True, check=False, timeout=TIMEOUT,
+    )  # fmt: skip
+    assert [json.loads(line)["value"]["id"] for line in done.stdout.splitlines()] == [0, 1, 2, 3, 4]
+    assert done.returncode == 1
+    assert f"{topic}-0@5: these 1 bytes are no shop.Order" in done.stderr

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.arguments import Subparsers, add_client_options, add_command
 from barnabas.cli.connection import API_TIMEOUT_MS, check_reachable, client_settings
@@ -59,6 +59,14 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--mask", metavar="TOPIC:PLACE", action="append", default=[],
         help="what of records is not shown, such as orders*:value.card; repeatable",
+    )  # fmt: skip
+    parser.add_argument(
+        "--protobuf", metavar="FILE", type=Path, action="append", default=[],
+        help="a descriptor file of Protobuf messages; repeatable",
+    )  # fmt: skip
+    parser.add_argument(
+        "--protobuf-type", metavar="TOPIC:SIDE=TYPE", action="append", default=[],
+        help="what topics hold, such as orders*:value=shop.Order; repeatable",
     )  # fmt: skip
     parser.add_argument("--change-log", metavar="FILE", type=Path, help="note every change there, as JSON lines")
     parser.add_argument("--until-stdin-ends", action="store_true", help="end when standard input does")
@@ -155,7 +163,20 @@ def _settings(args: Namespace) -> ConsoleSettings:
         topologies=_topologies(args.topology),
         change_log=args.change_log,
         masks=all_rules(args.mask),
+        **_messages(args.protobuf, args.protobuf_type),
     )
+
+
+def _messages(files: Sequence[Path], rules: Sequence[str]) -> dict[str, Any]:
+    """Return the settings of Protobuf messages. Raises `ConfigError` for a type that no file has."""
+    from barnabas.console.protobuf_values import Messages, parse_rule
+
+    if not files and not rules:
+        return {}
+    messages, found = Messages(files), tuple(map(parse_rule, rules))
+    for rule in found:
+        messages.reader(rule.message)
+    return {"messages": messages, "message_rules": found}
 
 
 def _topologies(given: Sequence[str]) -> dict[str, TopologyDescription]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from argparse import ArgumentTypeError
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.arguments import Subparsers, add_command, add_connection, partition_numbers, positive
-from barnabas.cli.record_format import ENCODINGS, FORMS
+from barnabas.cli.record_format import ENCODINGS, FORMS, MESSAGE
 from barnabas.client.position_syntax import BEGINNING, END, Position, parse_position
 from barnabas.clock import wall_clock_ms
 from barnabas.errors import IllegalArgumentError
@@ -45,10 +47,18 @@ def add_parser(subparsers: Subparsers) -> None:
     which.add_argument("--share", metavar="GROUP", help="read as a member of a share group, and accept what is printed")
     how = parser.add_argument_group("how they are printed")
     how.add_argument("-f", "--format", metavar="FORMAT", help="a format string, as kcat's")
-    how.add_argument("--key-as", choices=ENCODINGS, default="utf8", metavar="ENCODING", help="|".join(ENCODINGS))
-    how.add_argument("--value-as", choices=ENCODINGS, default="utf8", metavar="ENCODING", help="likewise")
+    encodings = "|".join((*ENCODINGS, "protobuf:TYPE"))
+    how.add_argument("--key-as", type=_encoding, default="utf8", metavar="ENCODING", help=encodings)
+    how.add_argument("--value-as", type=_encoding, default="utf8", metavar="ENCODING", help="likewise")
+    how.add_argument("--protobuf", type=Path, metavar="FILE", action="append", default=[], help="descriptors of TYPE")
     how.add_argument("-q", "--quiet", action="store_true", help="say nothing on stderr but errors")
     add_connection(parser, FORMS)
+
+
+def _encoding(text: str) -> str:
+    if text not in ENCODINGS and not text.startswith(MESSAGE):
+        raise ArgumentTypeError(f"{text!r} is none of {', '.join(ENCODINGS)}, {MESSAGE}TYPE")
+    return text
 
 
 def run(args: Namespace) -> int:
@@ -116,11 +126,14 @@ def _places(args: Namespace) -> tuple[Position, Position | None]:
 
 
 def _formatter(args: Namespace) -> Formatter:
-    from barnabas.cli.record_format import format_string, formatter
+    from barnabas.cli.record_format import encodings_of, format_string, formatter, saying_where
 
+    encodings = encodings_of((args.key_as, args.value_as), args.protobuf)
     if args.format is not None:
-        return format_string(args.format, args.key_as, args.value_as)
-    return formatter(args.output, args.key_as, args.value_as)
+        write = format_string(args.format, args.key_as, args.value_as, encodings)
+    else:
+        write = formatter(args.output, args.key_as, args.value_as, encodings)
+    return write if encodings is ENCODINGS else saying_where(write)
 
 
 class Stdout:

@@ -153,14 +153,18 @@ class Reader(ConsumerRebalanceListener):
     def _print(self, records: ConsumerRecords) -> None:
         pieces: list[bytes] = []
         reached = dict(records.next_offsets)
-        for partition in records.partitions():
-            found = records.records(partition)
-            end = self._ends.get(partition) if self._ends is not None else None
-            if end is not None and found[-1].offset >= end:
-                found = [record for record in found if record.offset < end]
-                reached[partition] = OffsetAndMetadata(end)
-            pieces.extend(map(self._format, found))
-        self._output.write(b"".join(pieces))
+        try:
+            for partition in records.partitions():
+                found = records.records(partition)
+                end = self._ends.get(partition) if self._ends is not None else None
+                if end is not None and found[-1].offset >= end:
+                    found = [record for record in found if record.offset < end]
+                    reached[partition] = OffsetAndMetadata(end)
+                for record in found:
+                    pieces.append(self._format(record))
+        finally:
+            # Also what comes before a record that cannot be formatted.
+            self._output.write(b"".join(pieces))
         self._printed += len(pieces)
         if self._left is not None:
             self._left -= len(pieces)

@@ -5,25 +5,30 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.arguments import unescaped
 from barnabas.cli.output import printable, time_text
-from barnabas.errors import IllegalArgumentError
+from barnabas.errors import IllegalArgumentError, RecordDeserializationError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from barnabas.records.decoder import ConsumerRecord
 
 Formatter = Callable[["ConsumerRecord"], bytes]
+Encodings = Mapping[str, Callable[[bytes], bytes]]
 
 FORMS = ("human", "json", "raw", "hex")
 #: How keys and values are written: as they are, or as digits.
-ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
+ENCODINGS: Encodings = {
     "utf8": bytes,
     "hex": lambda data: data.hex().encode(),
     "base64": b64encode,
 }
+#: Before the name of a message of Protobuf, which is written as JSON.
+MESSAGE = "protobuf:"
 _TIMESTAMP_TYPES = {-1: None, 0: "CreateTime", 1: "LogAppendTime"}
 _TOKEN = re.compile(r"%(.?)", re.DOTALL)
 _DUMP_WIDTH = 16
@@ -31,15 +36,52 @@ _DUMP_WIDTH = 16
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
-def formatter(form: str, key_as: str = "utf8", value_as: str = "utf8") -> Formatter:
-    """Return what writes a record in one of FORMS."""
-    encode_key, encode_value = ENCODINGS[key_as], ENCODINGS[value_as]
+def encodings_of(names: Iterable[str], descriptors: Iterable[Path]) -> Encodings:
+    """Return ENCODINGS, with those of messages (`protobuf:TYPE`) that are named, from descriptor files.
+
+    Raises `IllegalArgumentError` for a message that there is not, `ConfigError` for a file that is none.
+    """
+    wanted = {name for name in names if name.startswith(MESSAGE)}
+    if not wanted:
+        return ENCODINGS
+    from barnabas.console.decoders import as_json
+    from barnabas.console.protobuf_values import Messages
+
+    messages = Messages(descriptors)
+
+    def encoder(read: Callable[[bytes], Any]) -> Callable[[bytes], bytes]:
+        return lambda data: as_json(read(data)).encode()
+
+    return {**ENCODINGS, **{name: encoder(messages.reader(name.removeprefix(MESSAGE))) for name in wanted}}
+
+
+def saying_where(write: Formatter) -> Formatter:
+    """Return a formatter that says of which record the bytes are no message of the type.
+
+    It raises `RecordDeserializationError`.
+    """
+
+    def write_or_say(record: ConsumerRecord) -> bytes:
+        try:
+            return write(record)
+        except IllegalArgumentError as problem:
+            place = f"{record.topic}-{record.partition}@{record.offset}"
+            raise RecordDeserializationError(f"{place}: {problem}") from problem
+
+    return write_or_say
+
+
+def formatter(
+    form: str, key_as: str = "utf8", value_as: str = "utf8", encodings: Encodings = ENCODINGS
+) -> Formatter:  # fmt: skip
+    """Return what writes a record in one of FORMS; keys and values in encodings by name."""
+    encode_key, encode_value = encodings[key_as], encodings[value_as]
     if form == "raw":
         return lambda record: b"\n" if record.value is None else encode_value(record.value) + b"\n"
     if form == "hex":
         return _hex_dump
     if form == "json":
-        return lambda record: _json_line(record, key_as, value_as)
+        return lambda record: _json_line(record, key_as, value_as, encodings)
     return lambda record: _human_line(record, encode_key, encode_value)
 
 
@@ -64,7 +106,7 @@ def _headers_text(record: ConsumerRecord) -> str:
     )
 
 
-def _json_line(record: ConsumerRecord, key_as: str, value_as: str) -> bytes:
+def _json_line(record: ConsumerRecord, key_as: str, value_as: str, encodings: Encodings) -> bytes:
     document: dict[str, Any] = {
         "topic": record.topic,
         "partition": record.partition,
@@ -72,8 +114,8 @@ def _json_line(record: ConsumerRecord, key_as: str, value_as: str) -> bytes:
         "timestamp": record.timestamp,
         "timestampType": _TIMESTAMP_TYPES.get(record.timestamp_type),
     }
-    put_bytes(document, "key", record.key, key_as)
-    put_bytes(document, "value", record.value, value_as)
+    put_bytes(document, "key", record.key, key_as, encodings)
+    put_bytes(document, "value", record.value, value_as, encodings)
     document["headers"] = [_json_header(name, value) for name, value in record.headers]
     return _to_json(document).encode() + b"\n"
 
@@ -84,13 +126,19 @@ def _json_header(name: str, value: bytes | None) -> dict[str, Any]:
     return header
 
 
-def put_bytes(document: dict[str, Any], name: str, data: bytes | None, encoding: str = "utf8") -> None:
-    """Note that the bytes as text; bytes that are not UTF-8 become base64, marked as such, so that nothing is lost."""
+def put_bytes(
+    document: dict[str, Any], name: str, data: bytes | None, encoding: str = "utf8", encodings: Encodings = ENCODINGS
+) -> None:
+    """Note the bytes as text; bytes that are not UTF-8 become base64, marked as such, so that nothing is lost.
+
+    A message of Protobuf becomes a document.
+    """
     if data is None:
         document[name] = None
         return
     try:
-        document[name] = ENCODINGS[encoding](data).decode()
+        text = encodings[encoding](data).decode()
+        document[name] = json.loads(text) if encoding.startswith(MESSAGE) else text
     except UnicodeDecodeError:
         encoding = "base64"
         document[name] = b64encode(data).decode()
@@ -140,9 +188,11 @@ _TOKENS: dict[str, Formatter] = {
 }
 
 
-def format_string(text: str, key_as: str = "utf8", value_as: str = "utf8") -> Formatter:
+def format_string(
+    text: str, key_as: str = "utf8", value_as: str = "utf8", encodings: Encodings = ENCODINGS
+) -> Formatter:
     """Return what writes a record by kcat's format string, such as `%k: %s\\n`. Raises IllegalArgumentError."""
-    encode_key, encode_value = ENCODINGS[key_as], ENCODINGS[value_as]
+    encode_key, encode_value = encodings[key_as], encodings[value_as]
     tokens: dict[str, Formatter] = {
         **_TOKENS,
         "k": lambda record: b"" if record.key is None else encode_key(record.key),

@@ -55,7 +55,13 @@ class ShareReader:
     def _print(self) -> int:
         records = list(self._consumer.poll(POLL_TIMEOUT))
         printed = records if self._left is None else records[: self._left]
-        self._output.write(b"".join(map(self._format, printed)))
+        pieces: list[bytes] = []
+        try:
+            for record in printed:
+                pieces.append(self._format(record))
+        finally:
+            # Also what comes before a record that cannot be formatted.
+            self._output.write(b"".join(pieces))
         for record in printed:
             self._consumer.acknowledge(record)
         for record in records[len(printed) :]:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from barnabas.console import protobuf_values
 from barnabas.errors import IllegalArgumentError
 
 if TYPE_CHECKING:
+    from barnabas.console.protobuf_values import MessageRule, Messages
     from barnabas.console.registry import Schema
 
+#: The form of a message by its name begins so.
+_MESSAGE = "protobuf:"
 FORMS = ("auto", "text", "json", "avro", "protobuf", "msgpack", "hex")
+#: What text does not have, near its beginning.
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _REGISTRY_MAGIC = 0
 _REGISTRY_PREFIX = 5
 _SCHEMAS_KEPT = 1000
@@ -43,11 +50,19 @@ class Decoded(NamedTuple):
 class Decoders:
     """Reads keys and values in one of FORMS; `auto` goes by what the bytes look like.
 
-    `schema_of` gives a schema of a registry by its id; None where there is no registry.
+    `schema_of` gives a schema of a registry by its id; None where there is no registry. With `messages` the form
+    `protobuf:TYPE` reads one of them; `rules` say for which topics that is what `auto` means.
     """
 
-    def __init__(self, schema_of: Callable[[int], Schema] | None = None) -> None:
+    def __init__(
+        self,
+        schema_of: Callable[[int], Schema] | None = None,
+        messages: Messages | None = None,
+        rules: Iterable[MessageRule] = (),
+    ) -> None:
         self._schema_of = schema_of
+        self._messages = messages
+        self._rules = tuple(rules)
         self._of_schema: dict[int, tuple[str, Callable[[bytes], Any]]] = {}
         self._readers: Mapping[str, Callable[[bytes], Any]] = {
             "text": lambda data: data.decode("utf-8"),
@@ -60,16 +75,33 @@ class Decoders:
 
     def decode(self, data: bytes | None, form: str) -> Decoded:
         """Return a document. Raises `IllegalArgumentError` for a form that there is not."""
-        if form not in FORMS:
-            raise IllegalArgumentError(f"there is no form {form!r}; there are {', '.join(FORMS)}")
+        read = self._reader(form)
         if data is None:
             return Decoded("null", None)
         if form == "auto":
             return self._detected(data)
         try:
-            return Decoded(form, self._readers[form](data))
+            return Decoded(form.partition(":")[0], read(data))
         except Exception as problem:  # noqa: BLE001 - decoders raise anything for bytes that were not written for them
             return Decoded("hex", data.hex(), " ".join(str(problem).split())[:300] or type(problem).__name__)
+
+    @property
+    def forms(self) -> list[str]:
+        """All forms, those of messages last."""
+        return [*FORMS, *(f"{_MESSAGE}{name}" for name in (self._messages.names if self._messages else ()))]
+
+    def form_of(self, topic: str, side: str, asked: str) -> str:
+        """Return the form in which a side of a topic's records is read: the one asked for, or of `auto` a rule's."""
+        rule = next((rule for rule in self._rules if rule.side == side and fnmatchcase(topic, rule.topics)), None)
+        return asked if rule is None or asked != "auto" else f"{_MESSAGE}{rule.message}"
+
+    def _reader(self, form: str) -> Callable[[bytes], Any]:
+        if form in FORMS:
+            return self._readers.get(form, bytes)
+        if self._messages is not None and form.startswith(_MESSAGE):
+            return self._messages.reader(form.removeprefix(_MESSAGE))
+        hint = f"; {form} needs the file of its descriptors: --protobuf" if form.startswith(_MESSAGE) else ""
+        raise IllegalArgumentError(f"there is no form {form!r}; there are {', '.join(FORMS)}{hint}")
 
     def is_plain(self, form: str) -> bool:
         """Whether documents of a form have their names and texts as they lie in the bytes (Avro has no names)."""
@@ -108,7 +140,7 @@ class Decoders:
             text = data.decode("utf-8")
         except UnicodeDecodeError:
             return _packed_or_hex(data)
-        if any(ord(c) < 32 and c not in "\t\r\n" for c in text[:200]):
+        if _CONTROL.search(text, 0, 200) is not None:
             return _packed_or_hex(data)
         if text[:1] in ("{", "["):
             try:

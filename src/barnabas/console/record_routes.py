@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from barnabas.console.settings import ConsoleSettings
 
 _LONGEST_SCAN = 600
+_SIDES = ("key", "value")
+#: Also where the other topic has the same rules: those are the console's, and others read that topic without it.
+_NOT_REDRIVEN = (
+    "they are not sent to another topic, for who may read that one with a client of their own, this console does not "
+    "know"
+)
 
 
 class RecordRoutes:
@@ -37,7 +43,8 @@ class RecordRoutes:
         self, settings: ConsoleSettings, registry: Registry | None, admin: Callable[[], AdminClient], commands: Commands
     ) -> None:
         self._masks = Masks(settings.masks)
-        self._decoders = Decoders(None if registry is None else registry.schema)
+        schema_of = None if registry is None else registry.schema
+        self._decoders = Decoders(schema_of, settings.messages, settings.message_rules)
         self._settings = settings
         self._admin = admin
         self._commands = commands
@@ -54,6 +61,7 @@ class RecordRoutes:
         """Return the routes."""
         topic = "/api/topics/{topic}"
         return [
+            Route(f"{topic}/forms", self._forms, methods=["GET"]),
             Route(f"{topic}/scan", self._scan, methods=["GET"]),
             Route(f"{topic}/export", self._export, methods=["GET"]),
             Route(f"{topic}/records/{{partition:int}}/{{offset:int}}", self._one, methods=["GET"]),
@@ -66,9 +74,7 @@ class RecordRoutes:
         limit = number_parameter(request, "limit", 100)
         if not 1 <= limit <= most:
             raise IllegalArgumentError(f"limit must be 1 to {most}, not {limit}")
-        forms = [parameter(request, name, "auto") for name in ("keyForm", "valueForm")]
-        for form in forms:
-            self._decoders.decode(None, form)
+        forms = self._forms_of(request)
         return records.Reading(
             request.path_params["topic"],
             parameter(request, "from", "-100"),
@@ -81,6 +87,18 @@ class RecordRoutes:
             min(number_parameter(request, "seconds", 60), _LONGEST_SCAN),
             parameter(request, "committed") == "true",
         )
+
+    def _forms_of(self, request: Request) -> tuple[str, str]:
+        topic = request.path_params["topic"]
+        key, value = (self._decoders.form_of(topic, side, parameter(request, f"{side}Form", "auto")) for side in _SIDES)
+        for form in (key, value):
+            self._decoders.decode(None, form)
+        return key, value
+
+    async def _forms(self, request: Request) -> Response:
+        topic = request.path_params["topic"]
+        means = {side: self._decoders.form_of(topic, side, "auto") for side in _SIDES}
+        return JSONResponse({"forms": self._decoders.forms, "auto": means})
 
     async def _scan(self, request: Request) -> Response:
         reading = self._reading(request, records.MOST_SHOWN)
@@ -116,8 +134,7 @@ class RecordRoutes:
         _check_arrow()
         self.scans.check()
         place = (request.path_params["topic"], request.path_params["partition"], request.path_params["offset"])
-        forms = (parameter(request, "keyForm", "auto"), parameter(request, "valueForm", "auto"))
-        scan = await records.one_record_request(self._admin(), place, forms)
+        scan = await records.one_record_request(self._admin(), place, self._forms_of(request))
         topic, partition, offset = place
         row = await self.scans.one(scan._replace(mask=self._masks.of(topic)))
         command = self._commands.line("consume", topic, "-p", str(partition), "--from", str(offset), "-n", "1")
@@ -133,7 +150,7 @@ class RecordRoutes:
 
     async def _redrive(self, request: Request) -> Response:
         _check_arrow()
-        refuse_unless_shown(self._masks.of(request.path_params["topic"]), "they are not sent to another topic")
+        refuse_unless_shown(self._masks.of(request.path_params["topic"]), _NOT_REDRIVEN)
         body, topic, clients = await Body.of(request), request.path_params["topic"], (self._admin(), self._sender())
         done = await redrive.redrive(clients, self.scans, topic, body, wall_clock_ms(), self._commands)
         return JSONResponse(done)

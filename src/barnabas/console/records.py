@@ -167,6 +167,10 @@ class Scans:
         self._decoders = decoders
         self._running: set[Scan] = set()
 
+    def form_of(self, topic: str, side: str) -> str:
+        """Return the form in which a side of a topic's records is read where none is asked for."""
+        return self._decoders.form_of(topic, side, "auto")
+
     def cancel_all(self) -> None:
         """End all scans soon."""
         for scan in self._running:

@@ -40,7 +40,8 @@ async def redrive(
 ) -> Redriven:  # fmt: skip
     """Send what a reading finds to another topic: keys, values and headers as they are, with new times.
 
-    Raises `IllegalArgumentError`, `UnknownTopicOrPartitionError`, ...
+    A filter sees keys and values in the forms of the topic's rules. Raises `IllegalArgumentError`,
+    `UnknownTopicOrPartitionError`, ...
     """
     admin, producer = clients
     to, dry_run, keeps_partition = body.text("to"), body.flag("dryRun"), body.flag("keepPartition")
@@ -54,7 +55,8 @@ async def redrive(
     start = body.text("from") if body.has("from") else "beginning"
     filter_text = body.text("filter") if body.has("filter") else ""
     partitions = [_number(text) for text in body.texts("partitions")]
-    reading = Reading(topic, start, partitions, filter_text, limit, False, "auto", "auto", read_committed=True)
+    forms = scans.form_of(topic, "key"), scans.form_of(topic, "value")
+    reading = Reading(topic, start, partitions, filter_text, limit, False, *forms, read_committed=True)
     request = await scan_request(admin, reading, now_ms)
     scans.check()
     found, ended, sending = 0, "", _Sending(producer, to, keeps_partition=keeps_partition)

@@ -11,6 +11,7 @@ from barnabas.errors import ConfigError
 
 if TYPE_CHECKING:
     from barnabas.console.masking import Rule
+    from barnabas.console.protobuf_values import MessageRule, Messages
     from barnabas.streams.topology.description import TopologyDescription
 
 
@@ -21,7 +22,8 @@ class ConsoleSettings(NamedTuple):
     `allowed_hosts` are further names under which browsers may ask for it, such as that of a reverse proxy. Without
     `clients` there is no cluster, and the console shows the `recordings` of `barnabas.anatomy` alone. `checkpoints` are
     of Spark's queries, or directories of them, `topologies` of streams applications by their ids. `change_log` is the
-    file that changes are noted in, `masks` say what of records is not shown.
+    file that changes are noted in, `masks` say what of records is not shown. `messages` are Protobuf's by name, and
+    `message_rules` say which topics hold them.
     """
 
     clients: Mapping[str, Mapping[str, Any]]
@@ -38,6 +40,8 @@ class ConsoleSettings(NamedTuple):
     topologies: Mapping[str, TopologyDescription] = {}
     change_log: Path | None = None
     masks: tuple[Rule, ...] = ()
+    messages: Messages | None = None
+    message_rules: tuple[MessageRule, ...] = ()
 
     @property
     def has_cluster(self) -> bool:

@@ -2,6 +2,12 @@
 import { html, t, useState, useEffect, useRef, useDocument, post, enc, count, size, time, visible, Loading, Empty, Problem, Command, Copy, ActionDialog } from "./kit.mjs";
 
 const FORMS = ["auto", "text", "json", "avro", "protobuf", "msgpack", "hex"];
+// The forms that there are, messages of Protobuf among them, and what "auto" means for this topic.
+function FormChoice({ topic, side, label, chosen, onChoose }) {
+  const { data } = useDocument(`api/topics/${enc(topic)}/forms`);
+  const means = data && data.auto[side] !== "auto" ? ` (${data.auto[side]})` : "";
+  return html`<label>${label}<select value=${chosen} onChange=${(e) => onChoose(e.target.value)}>${(data?.forms ?? [...new Set([...FORMS, chosen])]).map((one) => html`<option value=${one}>${visible(one)}${one === "auto" ? visible(means) : ""}</option>`)}</select></label>`;
+}
 const EXPORTS = ["ndjson", "csv", "parquet"];
 const KEPT = 1000;
 
@@ -116,13 +122,13 @@ export function Records({ topic, query, session, command }) {
   useEffect(() => { read(); }, []);
   const current = { from: start, filter, partitions, limit, keyForm, valueForm };
   const use = (saved) => { setLive(false); setStart(saved.from); setFilter(saved.filter); setPartitions(saved.partitions); setLimit(saved.limit); setKeyForm(saved.keyForm); setValueForm(saved.valueForm); };
-  const choose = (label, chosen, set) => html`<label>${label}<select value=${chosen} onChange=${(e) => set(e.target.value)}>${FORMS.map((one) => html`<option value=${one}>${one}</option>`)}</select></label>`;
+  const choose = (side, label, chosen, set) => html`<${FormChoice} topic=${topic} side=${side} label=${label} chosen=${chosen} onChoose=${set} />`;
   const save = (form) => { location.assign(`api/topics/${enc(topic)}/export?${new URLSearchParams([...words(false), ["form", form], ["limit", "1000000"]].filter(([name], i, all) => all.findLastIndex(([other]) => other === name) === i))}`); };
   return html`<form class="row" onSubmit=${read}><label>${t("records.from")}<input list="places" size="14" disabled=${isLive} value=${start} onInput=${(e) => setStart(e.target.value)} /></label>
     <datalist id="places">${["newest:50", "beginning", "-50", "-1000", "end", "-5m", "-1h", "-1d"].map((one) => html`<option value=${one} />`)}</datalist>
     <label>${t("records.partitions")}<input size="6" placeholder=${t("records.all")} value=${partitions} onInput=${(e) => setPartitions(e.target.value)} /></label>
     <label>${t("records.limit")}<input type="number" min="1" max="1000" disabled=${isLive} value=${limit} onInput=${(e) => setLimit(e.target.value)} /></label>
-    ${choose(t("records.keyForm"), keyForm, setKeyForm)}${choose(t("records.valueForm"), valueForm, setValueForm)}<label><input type="checkbox" checked=${isLive} onChange=${(e) => setLive(e.target.checked)} />${t("records.live")}</label>
+    ${choose("key", t("records.keyForm"), keyForm, setKeyForm)}${choose("value", t("records.valueForm"), valueForm, setValueForm)}<label><input type="checkbox" checked=${isLive} onChange=${(e) => setLive(e.target.checked)} />${t("records.live")}</label>
     <input data-search class="mono" size="50" aria-label=${t("records.filter")} placeholder='value.order.total > 100 and header.source = "web"' value=${filter} onInput=${(e) => setFilter(e.target.value)} />
     <button type="submit" class="main">${t("records.read")}</button>${scan.isRunning && html`<button type="button" onClick=${scan.stop}>${t("records.stop")}</button>`}
     <select aria-label=${t("records.export")} value="" onChange=${(e) => { save(e.target.value); e.target.value = ""; }}><option value="">${t("records.export")}</option>${EXPORTS.map((one) => html`<option value=${one}>${one}</option>`)}</select>
@@ -144,10 +150,10 @@ export function RecordPage({ name, session }) {
   const [valueForm, setValueForm] = useState("auto");
   const [isProducing, setProducing] = useState(false);
   const { data, error } = useDocument(`api/topics/${enc(topic)}/records/${enc(partition ?? "")}/${enc(offset ?? "")}?keyForm=${keyForm}&valueForm=${valueForm}`);
-  const choose = (label, chosen, set) => html`<label>${label}<select value=${chosen} onChange=${(e) => set(e.target.value)}>${FORMS.map((one) => html`<option value=${one}>${one}</option>`)}</select></label>`;
+  const choose = (side, label, chosen, set) => html`<${FormChoice} topic=${topic} side=${side} label=${label} chosen=${chosen} onChoose=${set} />`;
   const place = (to) => `#/record/${enc(topic)}/${partition}/${to}`;
   return html`<p><a href="#/topic/${enc(topic)}?tab=records">${visible(topic)}</a> / ${partition} / <b>${offset}</b></p><h1>${t("records.one", { topic: visible(topic), partition: visible(partition ?? ""), offset: visible(offset ?? "") })}</h1>
-    <div class="row">${Number(offset) > 0 && html`<a href=${place(Number(offset) - 1)}>← ${t("records.before")}</a>`}<a href=${place(Number(offset) + 1)}>${t("records.after")} →</a>${choose(t("records.keyForm"), keyForm, setKeyForm)}${choose(t("records.valueForm"), valueForm, setValueForm)}
+    <div class="row">${Number(offset) > 0 && html`<a href=${place(Number(offset) - 1)}>← ${t("records.before")}</a>`}<a href=${place(Number(offset) + 1)}>${t("records.after")} →</a>${choose("key", t("records.keyForm"), keyForm, setKeyForm)}${choose("value", t("records.valueForm"), valueForm, setValueForm)}
       ${data && !session.readOnly && html`<button data-new onClick=${() => setProducing(true)}>${t("records.produceLike")}</button>`}</div><${Problem} error=${error} />${!data && !error && html`<${Loading} />`}
     ${data && html`<p>${time(data.timestamp)} <span class="dim">${data.timestampType === 1 ? t("records.appendTime") : t("records.createTime")}</span></p><${Whole} name=${t("records.key")} side=${data.key} /><${Whole} name=${t("records.value")} side=${data.value} />
       <h2>${t("records.headers")}</h2>${data.headers.length ? html`<table><tbody>${data.headers.map(([one, side]) => html`<tr><th scope="row">${visible(one)}</th><td><${Side} side=${side} /></td></tr>`)}</tbody></table>` : html`<p class="dim">–</p>`}<${Command} line=${data.command} />`}
