@@ -10,6 +10,18 @@ from typing import NamedTuple
 # --- producer: from the accumulator to the acknowledgement
 
 
+class StickyPartition(NamedTuple):
+    """The built-in partitioner drew the partition that records without a key go to, until batch.size bytes went there.
+
+    `bytes` went to the one before.
+    """
+
+    client: str
+    topic: str
+    partition: int
+    bytes: int
+
+
 class BatchOpened(NamedTuple):
     """A new `ProducerBatch` at the tail of a partition's deque."""
 
@@ -22,7 +34,8 @@ class BatchOpened(NamedTuple):
 class BatchDrained(NamedTuple):
     """The Sender took a batch from the head of its deque; it has its final bytes now.
 
-    `waited_ms` since it was opened; `attempt` counts from 0; `sequence` is -1 without idempotence.
+    `waited_ms` since it was opened; `attempt` counts from 0; `sequence` is -1 without idempotence. `reason` is full,
+    linger, memory, flush, closing, transaction, retry, or along: others of its node had to go.
     """
 
     client: str
@@ -35,6 +48,7 @@ class BatchDrained(NamedTuple):
     waited_ms: float
     attempt: int
     sequence: int
+    reason: str = ""
 
 
 class BatchRequeued(NamedTuple):
@@ -263,20 +277,25 @@ class MemberAssigned(NamedTuple):
 
 
 class GroupState(NamedTuple):
-    """The coordinator changed a group's state; `epoch` is the generation in the classic protocol."""
+    """The coordinator changed a group's state; `epoch` is the generation in the classic protocol.
+
+    `leader` is the member that computes the assignment there; in the consumer protocol the coordinator does.
+    """
 
     group: str
     state: str
     epoch: int
     members: int
+    leader: str = ""
 
 
 class GroupMemberJoined(NamedTuple):
-    """The coordinator has a new member in a group."""
+    """The coordinator has a new member in a group; `instance` is the group.instance.id of a static one, else empty."""
 
     group: str
     member: str
     client: str
+    instance: str = ""
 
 
 class GroupMemberLeft(NamedTuple):
@@ -300,6 +319,24 @@ class LogMoved(NamedTuple):
     end_offset: int
     segment: int
     size: int
+
+
+class LogRead(NamedTuple):
+    """A fetch from `offset` was found in a segment, and `size` bytes of batches come of it.
+
+    `entry` is the index's last offset at or before it, found by binary search, and `position` where its batch lies in
+    the file; both are -1 where the place was remembered from the last fetch. `aborted` transactions are told to a
+    reader of committed records.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    segment: int
+    entry: int
+    position: int
+    size: int
+    aborted: int
 
 
 class SegmentRolled(NamedTuple):
@@ -527,55 +564,15 @@ class Violation(NamedTuple):
 
 
 Event = (
-    BatchOpened
-    | BatchDrained
-    | BatchRequeued
-    | BatchSplit
-    | BatchEnded
-    | BatchFilled
-    | MemoryUsed
-    | RequestUnsent
-    | RequestInFlight
-    | RequestAnswered
-    | RequestCompleted
-    | NodeConnected
-    | NodeDisconnected
-    | RequestReceived
-    | RequestParked
-    | ResponseSent
-    | ConnectionEnded
-    | PollEntered
-    | PollLeft
-    | FetchCompleted
-    | FetchDrained
-    | PositionMoved
-    | OffsetCommitted
-    | MemberState
-    | MemberAssigned
-    | GroupState
-    | GroupMemberJoined
-    | GroupMemberLeft
-    | LogMoved
-    | SegmentRolled
-    | SegmentsDeleted
-    | SegmentsReplaced
-    | LogCleaned
-    | ReplicaRole
-    | IsrChanged
-    | ReplicaMoved
-    | ControllerChanged
-    | TransactionState
-    | MarkerWritten
-    | MicroBatchPlanned
-    | MicroBatchEnded
-    | RangeBegun
-    | HandoverMoved
-    | RowsDecoded
-    | StreamsTaskStep
-    | StreamsTaskCounted
-    | StoreRestored
-    | Violation
-)
+    StickyPartition | BatchOpened | BatchDrained | BatchRequeued | BatchSplit | BatchEnded | BatchFilled |
+    MemoryUsed | RequestUnsent | RequestInFlight | RequestAnswered | RequestCompleted | NodeConnected |
+    NodeDisconnected | RequestReceived | RequestParked | ResponseSent | ConnectionEnded | PollEntered |
+    PollLeft | FetchCompleted | FetchDrained | PositionMoved | OffsetCommitted | MemberState | MemberAssigned |
+    GroupState | GroupMemberJoined | GroupMemberLeft | LogMoved | LogRead | SegmentRolled | SegmentsDeleted |
+    SegmentsReplaced | LogCleaned | ReplicaRole | IsrChanged | ReplicaMoved | ControllerChanged |
+    TransactionState | MarkerWritten | MicroBatchPlanned | MicroBatchEnded | RangeBegun | HandoverMoved |
+    RowsDecoded | StreamsTaskStep | StreamsTaskCounted | StoreRestored | Violation
+)  # fmt: skip
 
 #: Name → class of every event, in the order of this page.
 EVENTS: dict[str, type[Event]] = {kind.__name__: kind for kind in Event.__args__}

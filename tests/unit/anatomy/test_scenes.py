@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -16,9 +17,12 @@ from barnabas.anatomy.film import KEYFRAME_STEPS, Film, subjects
 from barnabas.anatomy.picture import MOST_BOXES, Box, Picture, as_json, lane
 from barnabas.anatomy.recorder import Recorder
 from barnabas.anatomy.scenes import SCENES
+from barnabas.client.producer.partitioner import BuiltInPartitioner
 from barnabas.errors import IllegalArgumentError
 from tests.support.core_controller import CoreController
 from tests.support.replicated_cluster import ReplicatedCluster
+from tests.unit.client.producer.harness import TOPIC
+from tests.unit.client.producer.test_partitioner import cluster as cluster_of
 from tests.unit.spark.test_kafka_fetcher import Consumer, encoded, fetcher_of
 
 
@@ -165,6 +169,7 @@ def of_a_cluster() -> list[tuple[float, Event]]:
         CoreController()
         cluster.run()
         handed_over()
+        drawn()
     finally:
         anatomy.stop()
     return recorder.events()
@@ -174,6 +179,14 @@ def handed_over() -> None:
     """A task of Spark's source reads two batches of a partition."""
     fetcher = fetcher_of(Consumer([encoded(0, 5)], [encoded(5, 5)]), 0, 10)
     assert sum(batch.num_rows for batch in fetcher.run_fetch_loop()) == 10
+
+
+def drawn() -> None:
+    """A producer of the seed sends records without a key, which its own do not."""
+    partitioner = BuiltInPartitioner(TOPIC, 100, Random(1), "producer1.1.1")
+    for size in (0, 100):
+        partitioner.peek_current_partition(cluster_of(3))
+        partitioner.update_partition_info(size, cluster_of(3), enable_switch=True)
 
 
 #: What a driver and a task of streams tell (test_scenes_of_jobs has them at work).

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
 _SETTLED = ("Stable", "stable")
 _OUT = ("unjoined", "unsubscribed")
+#: What members ask the coordinator, from finding it to leaving.
+_APIS = (
+    "FIND_COORDINATOR", "JOIN_GROUP", "SYNC_GROUP", "HEARTBEAT", "LEAVE_GROUP", "CONSUMER_GROUP_HEARTBEAT",
+    "OFFSET_FETCH", "OFFSET_COMMIT",
+)  # fmt: skip
+_OF_REQUESTS = events.RequestUnsent | events.RequestInFlight | events.RequestAnswered
 _OF_COORDINATOR = events.GroupState | events.GroupMemberJoined | events.GroupMemberLeft
 
 
@@ -26,8 +32,11 @@ class GroupScene:
         self._state = "not seen"
         self._facts: dict[str, str | int | float] = {}
         self._before: deque[tuple[str, int]] = deque(maxlen=LAST)
-        # Member id → client id, as the coordinator has it.
-        self._members: dict[str, str] = {}
+        # Member id → client id and group.instance.id, as the coordinator has it.
+        self._members: dict[str, tuple[str, str]] = {}
+        self._leader = ""
+        # Client id, NetworkClient and correlation id → what is asked, the newest last.
+        self._requests: dict[tuple[str, int, int], Box] = {}
         # Client id → its side: state, member id, epoch.
         self._sides: dict[str, tuple[str, str, int]] = {}
         self._assigned: dict[str, str] = {}
@@ -45,6 +54,8 @@ class GroupScene:
                 return False
             self._assigned[event.client] = event.partitions
             return True
+        if isinstance(event, _OF_REQUESTS):
+            return event.api in _APIS and event.client in self._sides and self._asked(event)
         if not isinstance(event, _OF_COORDINATOR | events.MemberState) or event.group != self._group:
             return False
         if isinstance(event, events.GroupState):
@@ -53,8 +64,9 @@ class GroupScene:
                 self._before.append((self._state, self._changes))
             self._state = event.state
             self._facts = {"epoch": event.epoch, "members": event.members}
+            self._leader = event.leader
         elif isinstance(event, events.GroupMemberJoined):
-            self._members[event.member] = event.client
+            self._members[event.member] = event.client, event.instance
         elif isinstance(event, events.GroupMemberLeft):
             self._members.pop(event.member, None)
             gone = [client for client, (_, member, _) in self._sides.items() if member == event.member]
@@ -67,6 +79,22 @@ class GroupScene:
                 self._assigned.pop(event.client, None)
         return True
 
+    def _asked(self, event: events.RequestUnsent | events.RequestInFlight | events.RequestAnswered) -> bool:
+        key = event.client, event.core, event.correlation
+        facts: dict[str, str | int | float] = {"client": event.client, "node": event.node}
+        kind = "moving"
+        if isinstance(event, events.RequestUnsent):
+            kind = "waiting"
+        elif isinstance(event, events.RequestAnswered):
+            kind = "bad" if event.error else "done"
+            if event.error:
+                facts["error"] = event.error
+        self._requests.pop(key, None)
+        self._requests[key] = Box(f"request {event.client} {event.core}/{event.correlation}", event.api, kind, facts)
+        while len(self._requests) > LAST:
+            del self._requests[next(iter(self._requests))]
+        return True
+
     def picture(self) -> Picture:
         """See `Scene`."""
         kind = "good" if self._state in _SETTLED else "moving"
@@ -75,14 +103,20 @@ class GroupScene:
             (
                 lane("group_state", (*before, Box("state", self._state, kind, self._facts)), group=self._group),
                 lane("group_members", self._of_coordinator()),
+                lane("group_requests", reversed(self._requests.values())),
                 lane("member_sides", self._of_members()),
                 lane("owners", self._owners()),
             )
         )
 
     def _of_coordinator(self) -> Iterator[Box]:
-        for member, client in self._members.items():
-            yield Box(f"member {member}", client, "good", {"member": member})
+        for member, (client, instance) in self._members.items():
+            facts: dict[str, str | int | float] = {"member": member}
+            if instance:
+                facts["instance"] = instance
+            if member == self._leader:
+                facts["leads"] = "the group"
+            yield Box(f"member {member}", client, "good", facts)
 
     def _of_members(self) -> Iterator[Box]:
         for client, (state, member, epoch) in sorted(self._sides.items()):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _OF_LOGS = (
     events.LogMoved | events.SegmentRolled | events.SegmentsDeleted | events.SegmentsReplaced | events.LogCleaned
-    | events.MarkerWritten
+    | events.MarkerWritten | events.LogRead
 )  # fmt: skip
 _OFFSETS = ("start_offset", "last_stable_offset", "high_watermark", "end_offset")
 
@@ -32,6 +32,8 @@ class LogScene:
         self._work: deque[Box] = deque(maxlen=LAST)
         self._works = 0
         self._markers: deque[Box] = deque(maxlen=LAST)
+        self._read: deque[Box] = deque(maxlen=LAST)
+        self._reads = 0
 
     @staticmethod
     def subject_of(event: Event) -> str | None:
@@ -60,11 +62,23 @@ class LogScene:
             whose: dict[str, str | int | float] = {"producer_id": event.producer_id, "epoch": event.epoch}
             kind = "good" if event.outcome == "commit" else "split"
             self._markers.appendleft(Box(f"marker {event.offset}", f"{event.outcome} {event.offset}", kind, whose))
+        elif isinstance(event, events.LogRead):
+            self._found(event)
         else:
             self._clean_to = event.end_offset
             facts = {"bytes_before": event.bytes_before, "bytes_after": event.bytes_after, "keys": event.keys}
             self._did("cleaned", "good", {"end_offset": event.end_offset, **facts})
         return True
+
+    def _found(self, event: events.LogRead) -> None:
+        self._reads += 1
+        facts: dict[str, str | int | float] = {"segment": event.segment, "size": event.size}
+        if event.entry >= 0:
+            facts |= {"entry": event.entry, "position_in_file": event.position}
+        if event.aborted:
+            facts["aborted"] = event.aborted
+        kind = "done" if event.entry >= 0 else "split"
+        self._read.appendleft(Box(f"read {self._reads}", f"from {event.offset}", kind, facts))
 
     def _did(self, what: str, kind: str, facts: dict[str, str | int | float]) -> None:
         self._works += 1
@@ -76,6 +90,7 @@ class LogScene:
             (
                 lane("segments", self._segment_boxes(), partition=self._partition),
                 lane("offsets", self._offset_boxes()),
+                lane("log_reads", self._read),
                 lane("log_markers", self._markers),
                 lane("log_work", self._work),
             )

@@ -45,6 +45,7 @@ class ProducerScene:
         self._ended: deque[_Batch] = deque(maxlen=LAST)
         self._requests = Requests(subject)
         self._memory: events.MemoryUsed | None = None
+        self._sticky: dict[str, Box] = {}
 
     @staticmethod
     def subject_of(event: Event) -> str | None:
@@ -58,11 +59,8 @@ class ProducerScene:
         if isinstance(event, _OfBatch):
             batch = self._batches.get(event.batch)
             return batch is not None and self._moved(batch, event)
-        if isinstance(event, events.MemoryUsed):
-            if event.client != self._client:
-                return False
-            self._memory = event
-            return True
+        if isinstance(event, events.MemoryUsed | events.StickyPartition):
+            return event.client == self._client and self._looked(event)
         is_ours = self._requests.apply(event)
         if is_ours and isinstance(event, events.RequestInFlight) and event.api == "PRODUCE":
             for batch in self._nodes.get(event.node, {}).values():
@@ -70,6 +68,14 @@ class ProducerScene:
                     batch.kind = "moving"
                     batch.facts["correlation"] = event.correlation
         return is_ours
+
+    def _looked(self, event: events.MemoryUsed | events.StickyPartition) -> bool:
+        if isinstance(event, events.MemoryUsed):
+            self._memory = event
+        else:
+            name = f"{event.topic}-{event.partition}"
+            self._sticky[event.topic] = Box(f"sticky {event.topic}", name, "moving", {"before": event.bytes})
+        return True
 
     def _opened(self, event: events.BatchOpened) -> bool:
         partition = f"{event.topic}-{event.partition}"
@@ -93,6 +99,7 @@ class ProducerScene:
                 "waited_ms": round(event.waited_ms, 3),
                 "attempt": event.attempt,
                 "sequence": event.sequence,
+                "reason": event.reason,
             }
             self._nodes.setdefault(event.node, {})[batch.number] = batch
         elif isinstance(event, events.BatchRequeued):
@@ -127,6 +134,7 @@ class ProducerScene:
         """See `Scene`."""
         return picture(
             (
+                *((lane("partitioner", self._sticky.values()),) if self._sticky else ()),
                 *(
                     lane("deque", (batch.box() for batch in queue), partition=partition)
                     for partition, queue in sorted(self._deques.items())

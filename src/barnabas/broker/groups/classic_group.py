@@ -98,8 +98,8 @@ class ClassicGroup(Group):
         self.state = state
         self.state_timestamp_ms = now_ms
         if anatomy.active is not None:
-            told = anatomy.events.GroupState(self.group_id, state, self.generation_id, len(self.members))
-            anatomy.active.record(told)
+            told = self.group_id, state, self.generation_id, len(self.members), self.leader_id or ""
+            anatomy.active.record(anatomy.events.GroupState(*told))
 
     @property
     def can_rebalance(self) -> bool:
@@ -163,8 +163,11 @@ class ClassicGroup(Group):
         self._count_protocols(member, 1)
         self.pending_members.pop(member.member_id, None)
         if anatomy.active is not None:
-            names = self.group_id, member.member_id, member.client_id
-            anatomy.active.record(anatomy.events.GroupMemberJoined(*names))
+            self._tell_joined(anatomy.active, member)
+
+    def _tell_joined(self, recorder: anatomy.Recorder, member: ClassicGroupMember) -> None:
+        names = self.group_id, member.member_id, member.client_id, member.group_instance_id or ""
+        recorder.record(anatomy.events.GroupMemberJoined(*names))
 
     def remove(self, member_id: str) -> None:
         """Put a member, or a pending one, out; if it led, the one that has been there longest leads.
@@ -207,6 +210,9 @@ class ClassicGroup(Group):
         member.member_id = new_member_id
         member.is_new = False
         self.members[new_member_id] = member
+        if anatomy.active is not None:
+            anatomy.active.record(anatomy.events.GroupMemberLeft(self.group_id, old_member_id))
+            self._tell_joined(anatomy.active, member)
         self._static_members[group_instance_id] = new_member_id
         if self.leader_id == old_member_id:
             self.leader_id = new_member_id

@@ -103,6 +103,11 @@ class LocalLog:
             segment = self.segments.higher(segment.base_offset)
         return FetchDataInfo(b"", 0, [] if include_aborted else None)
 
+    def remembers(self, offset: int) -> bool:
+        """Whether a read from an offset needs no search: it follows what was read or appended last."""
+        segment = self.segments.floor(offset)
+        return segment is not None and segment.remembers(offset)
+
     def _max_position(self, segment: LogSegment, max_offset: int) -> int:
         if max_offset >= self.log_end_offset:
             return segment.size

@@ -286,6 +286,10 @@ class LogSegment:
         self.records.batch_size(data if isinstance(data, bytes) else b"", position)
         return SegmentRead(position, data, max(size, whole))
 
+    def remembers(self, offset: int) -> bool:
+        """Whether the position of the batch with an offset is known without a search."""
+        return offset in self._positions
+
     def _remember_position(self, offset: int, position: int) -> None:
         # A consumer asks next for what follows its last batch (`read` notes that), or for what was appended since
         # (`append` does), so fetches in sequence need neither index nor search.

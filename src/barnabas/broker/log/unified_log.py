@@ -357,6 +357,7 @@ class UnifiedLog:
         bound = self._end_for(isolation)
         if max_offset is not None:
             bound = min(bound, max_offset)
+        was_remembered = anatomy.active is not None and self.local_log.remembers(offset)
         try:
             found = self.local_log.read(
                 offset,
@@ -370,7 +371,20 @@ class UnifiedLog:
             raise self.storage_failure(f"reading from offset {offset}", error, kind=READING) from error
         if self.troubles:
             self.health.succeeded(READING)
+        if anatomy.active is not None and found.records:
+            self._tell_read(anatomy.active, offset, found, was_remembered=was_remembered)
         return found
+
+    def _tell_read(
+        self, recorder: anatomy.Recorder, offset: int, found: FetchDataInfo, *, was_remembered: bool
+    ) -> None:
+        segment = self.local_log.segments.floor(offset)
+        assert segment is not None
+        # What was searched a moment ago is searched once more: only a recording pays for it.
+        entry = (-1, -1) if was_remembered else segment.offset_index.lookup(offset)
+        aborted = len(found.aborted_transactions or ())
+        told = offset, segment.base_offset, *entry, len(found.records), aborted
+        recorder.record(anatomy.events.LogRead(*self.topic_partition, *told))
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """Return the first record whose timestamp is not below the one given (epoch ms); None when there is none."""

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from barnabas import anatomy
 from barnabas.client.producer.append import StickyPartition
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.partitioner import murmur2, partition_for_key
@@ -67,9 +68,10 @@ class BuiltInPartitioner(StickyPartition):
     often (KIP-794). One per topic; the accumulator's lock guards it.
     """
 
-    def __init__(self, topic: str, sticky_batch_size: int, rng: random.Random) -> None:
+    def __init__(self, topic: str, sticky_batch_size: int, rng: random.Random, client_id: str = "") -> None:
         super().__init__(max(1, sticky_batch_size))
         self.topic = topic
+        self._client_id = client_id
         self._rng = rng
         self._available = _AvailablePartitions()
         self._queue_sizes: Mapping[int, int] = {}
@@ -79,9 +81,15 @@ class BuiltInPartitioner(StickyPartition):
     def peek_current_partition(self, cluster: Cluster) -> int:
         """Return the partition that records without a key go to now."""
         if self.partition < 0:
-            self.partition = self.next_partition(cluster)
-            self.produced_bytes = 0
+            self._switch(cluster)
         return self.partition
+
+    def _switch(self, cluster: Cluster) -> None:
+        self.partition = self.next_partition(cluster)
+        if anatomy.active is not None:
+            names = self._client_id, self.topic, self.partition
+            anatomy.active.record(anatomy.events.StickyPartition(*names, self.produced_bytes))
+        self.produced_bytes = 0
 
     def next_partition(self, cluster: Cluster) -> int:
         """Draw a partition."""
@@ -105,8 +113,7 @@ class BuiltInPartitioner(StickyPartition):
         self.produced_bytes += appended_bytes
         enough = self.produced_bytes >= self.sticky_batch_size
         if (enough and enable_switch) or self.produced_bytes >= 2 * self.sticky_batch_size:
-            self.partition = self.next_partition(cluster)
-            self.produced_bytes = 0
+            self._switch(cluster)
 
     def update_partition_load_stats(
         self, queue_sizes: Mapping[int, int], slow_nodes: frozenset[int] = frozenset()

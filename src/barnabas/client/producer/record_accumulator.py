@@ -94,7 +94,7 @@ class RecordAccumulator(RecordAppender):
         info: TopicInfo | None = self.topics.get(topic)
         if info is None:
             with self._lock:
-                made = TopicInfo(BuiltInPartitioner(topic, self.batch_size, self._rng))
+                made = TopicInfo(BuiltInPartitioner(topic, self.batch_size, self._rng, self._client_id))
                 info = self.topics.setdefault(topic, made)
         return info
 
@@ -339,8 +339,23 @@ class RecordAccumulator(RecordAppender):
                 (now - batch.created_at) * 1000,
                 batch.attempts,
                 batch.base_sequence,
+                self._reason(batch, now),
             )
         )
+
+    def _reason(self, batch: ProducerBatch, now: float) -> str:
+        """Return why a batch was drained, as `ready` decides; its deque is what is left behind it."""
+        left = self._queues.get(batch.topic_partition)
+        reasons = {
+            "retry": batch.attempts > 0 or batch.in_retry,
+            "full": bool(left) or batch.estimated_size >= self.batch_size,
+            "closing": self.closed,
+            "flush": self._flushes_in_progress > 0,
+            "transaction": self._is_completing(),
+            "memory": self.free.queued > 0,
+            "linger": now - batch.created_at >= self._linger,
+        }
+        return next((reason for reason, is_so in reasons.items() if is_so), "along")
 
     def _note_ratio(self, batch: ProducerBatch) -> None:
         if self._compresses:

@@ -32,8 +32,8 @@ class GroupDraft(ModernGroupDraft[ConsumerGroup]):
     def put_member(self, member: ConsumerGroupMember) -> None:
         """Who a member is and what it subscribes to; where it stands comes with `put_current`."""
         if anatomy.active is not None and member.member_id not in self.group.members:
-            joined = anatomy.events.GroupMemberJoined(self.group.group_id, member.member_id, member.client_id)
-            self.afterwards(partial(anatomy.active.record, joined))
+            names = self.group.group_id, member.member_id, member.client_id, member.instance_id or ""
+            self.afterwards(partial(anatomy.active.record, anatomy.events.GroupMemberJoined(*names)))
         self._record(records.member_record(self.group.group_id, member)).put(member)
 
     def put_current(self, member: ConsumerGroupMember) -> None:
