@@ -17,6 +17,7 @@ import pytest
 from barnabas import errors
 from barnabas.broker.log.assigned_logs import AT_ONCE
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
+from barnabas.broker.metadata.cluster_metadata import TRANSACTION_STATE_TOPIC
 from barnabas.broker.replica_manager import ReplicaManager
 from barnabas.protocol.message import Message
 from barnabas.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
@@ -384,6 +385,19 @@ def test_a_log_that_cannot_be_made_is_told_and_made_when_the_disk_works_again(di
     found.advance(1)
     work_off(found, disk)
     assert len(found.state.replica_manager.partitions()) == 2
+
+
+def test_a_coordinator_is_elected_while_the_disk_is_broken_under_another_partition(disk: OneDisk) -> None:
+    def fail(operation: str, path: str) -> OSError | None:
+        return OSError(errno.EIO, "broken") if operation == "mkdir" and "flights" in path else None
+
+    disk.filesystem.fail = fail
+    found = member(disk, 2)
+    found.tell(*topic(TRANSACTION_STATE_TOPIC, bytes(15) + b"\x02", [3, 1]))
+    work_off(found, disk)
+    assert found.member._publisher.failed.keys() == {("flights", 0), ("flights", 1)}
+    assert found.state.replica_manager.used_partition(TRANSACTION_STATE_TOPIC, 0) is not None
+    assert found.state.transaction_coordinator._loader.epoch(0) == 0
 
 
 def test_a_partition_may_be_deleted_while_its_files_are_made(disk: OneDisk) -> None:

@@ -122,7 +122,8 @@ class ImagePublisher:
             if topic is not None and registration is not None:
                 again[name] = topic.id, registration
         self._take_roles(again, instant)
-        if not self.failed:
+        if not self.failed or again.keys() - self.failed.keys():
+            # A coordinator is not to wait for the role of another partition, whose disk is broken.
             for listener in self.on_published:
                 listener(self.image, self.image)
 
