@@ -17,6 +17,7 @@ from functools import partial
 from typing import NamedTuple
 
 from barnabas import AdminClient
+from barnabas.admin import QuorumInfo
 from barnabas.errors import KafkaError
 from benchmarks._options import options
 from tests.peers.apache_kafka import ApacheKafka
@@ -44,11 +45,15 @@ class Quorum:
 
     def leadership(self) -> tuple[int, int]:
         """Return who leads in which epoch, once that can be asked."""
+        found = self._described()
+        return found.leader_id, found.leader_epoch
+
+    def _described(self) -> QuorumInfo:
+        # A controller of Apache Kafka that has just started refuses, for it does not know its level yet.
         deadline = time.monotonic() + 60
         while True:
             try:
-                found = self._admin.describe_metadata_quorum(timeout=5)
-                return found.leader_id, found.leader_epoch
+                return self._admin.describe_metadata_quorum(timeout=5)
             except KafkaError:
                 if time.monotonic() > deadline:
                     raise
@@ -57,8 +62,7 @@ class Quorum:
         """Wait until all voters have what the leader has. Raises `TimeoutError`."""
         deadline = time.monotonic() + 60
         while True:
-            self.leadership()
-            ends = {voter.log_end_offset for voter in self._admin.describe_metadata_quorum(timeout=30).voters}
+            ends = {voter.log_end_offset for voter in self._described().voters}
             if len(ends) == 1:
                 return
             if time.monotonic() > deadline:
