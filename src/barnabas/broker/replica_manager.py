@@ -165,12 +165,12 @@ class ReplicaManager:
         assert cluster is not None, "a broker joins a cluster first"
         failed: dict[TopicPartition, errors.KafkaError] = {}
         for name in deleted:
-            self._stop_replica(cluster, name)
+            self._stop_replica(name)
         waiting = self._waiting_for_logs(cluster, changed)
         busy = LogBusyError("the log is being opened, or truncated")
         for name, (topic_id, registration) in changed.items():
             if cluster.me not in registration.replicas:
-                self._stop_replica(cluster, name)
+                self._stop_replica(name)
                 continue
             if name in waiting:
                 failed[name] = busy
@@ -271,8 +271,9 @@ class ReplicaManager:
         found.me = -1 if self._cluster is None else self._cluster.me
         return found
 
-    def _stop_replica(self, cluster: Cluster, name: TopicPartition) -> None:
-        cluster.fetchers.remove(name)
+    def _stop_replica(self, name: TopicPartition) -> None:
+        if self._cluster is not None:
+            self._cluster.fetchers.remove(name)
         partition = self._partitions.get(name)
         if partition is not None:
             self._forget(name, partition)
@@ -533,9 +534,4 @@ class ReplicaManager:
     def _topics_changed(self, deleted: list[TopicMetadata]) -> None:
         for topic in deleted:
             for index in range(topic.partitions):
-                name = TopicPartition(topic.name, index)
-                partition = self._partitions.pop(name, None)
-                if partition is not None:
-                    partition.deleted = True
-                    self._purgatory.mark(partition)
-                self._logs.delete_log(name)
+                self._stop_replica(TopicPartition(topic.name, index))

@@ -23,9 +23,9 @@ from barnabas.protocol.messages.fetch_request import FetchPartition, FetchReques
 from barnabas.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.messages.stop_replica_request import StopReplicaRequest
 from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.testing.simulator.cluster.zookeeper_model import ModelZooKeeper
 from tests.support.core_broker import DATA, batch, produce
 from tests.support.zookeeper_member import CONTROLLER, ME, ZooKeeperBroker, has_topic, known, leading
-from tests.support.zookeeper_model import ModelZooKeeper
 
 FLIGHTS, OTHER = bytes(15) + b"\x01", bytes(15) + b"\x02"
 MINE = f"{znodes.BROKER_IDS}/{ME}"
@@ -398,6 +398,16 @@ def test_a_topic_is_deleted_and_made_again_under_its_name() -> None:
     assert found.lead(leading("flights", OTHER, [3, 1])).topics[0].partition_errors[0].error_code == 0
     assert found.partition("flights").topic_id == OTHER
     assert found.partition("flights").log.config.max_message_bytes == 777
+
+
+def test_a_topic_that_is_about_to_be_deleted_is_not_fetched_any_more() -> None:
+    """Clients are told first that it is gone; StopReplica follows, and may be late."""
+    found = ZooKeeperBroker().register()
+    found.lead(leading("flights", FLIGHTS, [1, 3]), leading("trains", OTHER, [1, 3]))
+    found.update(known("flights", FLIGHTS, [1, 3], leader=-2))
+    asked = found.channel("fetcher").requester.next_request(found.now)
+    assert asked is not None
+    assert [topic.topic_id for topic in asked[1].topics] == [OTHER]
 
 
 def test_stopping_what_is_not_here_is_no_error() -> None:
