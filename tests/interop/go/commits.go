@@ -16,13 +16,13 @@ func checkCommits(ctx context.Context, adm *kadm.Client, group, topic string) er
 	if err != nil {
 		return fmt.Errorf("committed offsets: %w", err)
 	}
-	ends, err := adm.ListEndOffsets(ctx, topic)
+	ends, err := endOffsets(ctx, adm, topic)
 	if err != nil {
 		return err
 	}
-	for partition, end := range ends[topic] {
-		if found, _ := committed.Lookup(topic, partition); end.Offset != 0 && found.At != end.Offset {
-			return fmt.Errorf("partition %d ends at %d, the group is at %d", partition, end.Offset, found.At)
+	for partition, end := range ends {
+		if found, _ := committed.Lookup(topic, partition); end != 0 && found.At != end {
+			return fmt.Errorf("partition %d ends at %d, the group is at %d", partition, end, found.At)
 		}
 	}
 	return nil

@@ -225,12 +225,14 @@ func (p *pipeline) work(ctx context.Context, m *member) {
 }
 
 func (p *pipeline) checkTarget(ctx context.Context, adm *kadm.Client) error {
-	ends, err := adm.ListEndOffsets(ctx, p.target)
+	ends, err := endOffsets(ctx, adm, p.target)
 	if err != nil {
 		return err
 	}
 	total := int64(0)
-	ends.Each(func(end kadm.ListedOffset) { total += end.Offset })
+	for _, end := range ends {
+		total += end
+	}
 	if total != p.produced.Load() {
 		return fmt.Errorf("%d records were produced, the target holds %d", p.produced.Load(), total)
 	}
