@@ -27,9 +27,9 @@ from barnabas.broker.zookeeper.operations import (
     ZooKeeperError,
     run,
 )
+from barnabas.testing.simulator.cluster.zookeeper_model import ModelZooKeeper
 from tests.peers import zookeeper
 from tests.peers.zookeeper import ZooKeeper
-from tests.support.zookeeper_model import ModelZooKeeper
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("zookeeper-model")]
 

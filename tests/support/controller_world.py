@@ -32,8 +32,8 @@ from barnabas.protocol.messages.alter_partition_request import (
 from barnabas.protocol.messages.controlled_shutdown_request import ControlledShutdownRequest
 from barnabas.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.testing.simulator.cluster.zookeeper_model import ModelZooKeeper
 from tests.support.controller_brokers import ModelBroker
-from tests.support.zookeeper_model import ModelZooKeeper
 
 #: Versions of the requests that brokers of 3.9 take.
 _ALTER_PARTITION_VERSION = 3

@@ -34,9 +34,9 @@ from barnabas.protocol.messages.update_metadata_request import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
+from barnabas.testing.simulator.cluster.zookeeper_model import ModelZooKeeper
 from tests.support.cluster_member import FakeChannel
 from tests.support.core_broker import DATA, CoreBroker, CoreClient
-from tests.support.zookeeper_model import ModelZooKeeper
 
 ME = 3
 CONTROLLER = 1
@@ -127,7 +127,7 @@ class ZooKeeperBroker(CoreBroker):
         while True:
             self.zookeeper.deliver()
             told = sum(self._tell_itself(found) for found in self.channels if not found.is_closed)
-            if not told and not any(session.waiting for session in self.zookeeper.sessions.values()):
+            if not told and not self.zookeeper.has_news:
                 return self
 
     def _tell_itself(self, channel: FakeChannel) -> bool:

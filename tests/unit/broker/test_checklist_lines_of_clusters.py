@@ -12,13 +12,13 @@ from barnabas.broker.zookeeper import znodes
 from barnabas.broker.zookeeper.controller.controller_znodes import CONTROLLER
 from barnabas.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.testing.simulator.cluster.zookeeper_model import ModelZooKeeper
 from tests.support.cluster_member import MemberBroker, broker, topic
 from tests.support.controller_world import ControllerWorld
 from tests.support.controllers import Controllers
 from tests.support.core_broker import batch, fetch, produce
 from tests.support.replicated_pair import FOLLOWER, LEADER, TOPIC, ReplicatedPair
 from tests.support.zookeeper_member import ME, ZooKeeperBroker
-from tests.support.zookeeper_model import ModelZooKeeper
 
 ACKS_OF_ALL = produce(TOPIC, batch(b"kept"), acks=-1)
 

@@ -197,6 +197,16 @@ class MemoryFileSystem:
             inode.lose_power(self.random)
         self.cold = set(self._names)
 
+    def wipe(self, path: str) -> None:
+        """Take away a directory with all in it: another disk, an empty one, is there in its place."""
+        for names in (self._names, self._durable_names):
+            for name in [name for name in names if f"{name}/".startswith(f"{path}/")]:
+                del names[name]
+        self._unsynced_names = [
+            [change for change in changes if not f"{change.path}/".startswith(f"{path}/")]
+            for changes in self._unsynced_names
+        ]
+
     def _is_reachable(self, path: str) -> bool:
         """Whether the disk has every directory that leads to a file."""
         while path:

@@ -15,7 +15,12 @@ from barnabas.testing.simulator.cluster import planted_faults as of_clusters
 from barnabas.testing.simulator.minima import too_little
 from barnabas.testing.simulator.runner import Result, Run, record, warm_up
 
-CLUSTER = "barnabas.testing.simulator.cluster.cluster_scenario:ClusterScenario"
+#: What `--cluster` plays: either control plane as the seed has it, or one of them.
+CLUSTERS = {
+    "either": "barnabas.testing.simulator.cluster.cluster_scenario:ClusterScenario",
+    "quorum": "barnabas.testing.simulator.cluster.cluster_scenario:QuorumScenario",
+    "zookeeper": "barnabas.testing.simulator.cluster.cluster_scenario:ZooKeeperScenario",
+}
 
 
 def main(arguments: list[str]) -> int:
@@ -29,7 +34,7 @@ def main(arguments: list[str]) -> int:
         return hunt_for(options)
     if options.mutation is not None:
         mutations.plant(options.mutation)
-    warm_up()
+    warm_up(options.scenario)
     if options.watch and options.record is None:
         options.record = Path(tempfile.mkdtemp(prefix="barnabas-sim-")) / f"seed-{options.seed}.jsonl"
     if options.record is not None:
@@ -91,8 +96,11 @@ def hunt_for(options: argparse.Namespace) -> int:
     if not names:
         print(f"'{options.mutations}' is none of: all, short, {', '.join(known)}", file=sys.stderr)  # noqa: T201
         return 2
-    cluster = ["--cluster"] if options.cluster else []
-    return 1 if mutations.hunt(names, options.seeds, options.seed, options.jobs, *cluster) else 0
+    missed = 0
+    for name in names:
+        cluster = ["--cluster", of_clusters.where(name)] if options.cluster else []
+        missed += not mutations.hunt(name, options.seeds, options.seed, options.jobs, *cluster)
+    return 1 if missed else 0
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
@@ -105,7 +113,11 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--watch", action="store_true", help="play one seed and show it; opens at what was found")
     parser.add_argument("--scenario", default="", metavar="MODULE:CLASS", help="a scenario of your own")
     parser.add_argument(
-        "--cluster", action="store_true", help="three brokers under controllers, in place of one broker"
+        "--cluster",
+        nargs="?",
+        const="either",
+        choices=CLUSTERS,
+        help="three or four brokers in place of one, under controllers or ZooKeeper",
     )
     parser.add_argument("--verbose", action="store_true", help="a line with the digest for each seed")
     parser.add_argument("--failures", type=int, default=1, help="go on until so many seeds have failed (1)")
@@ -119,7 +131,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--mutation", metavar="NAME", help="play the seeds with this fault planted")
     options = parser.parse_args(arguments)
     if options.cluster:
-        options.scenario = CLUSTER
+        options.scenario = CLUSTERS[options.cluster]
     if options.seeds is None:
         options.seeds = 1 if options.mutations is None else 300
     return options

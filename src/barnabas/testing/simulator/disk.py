@@ -77,6 +77,8 @@ class SimulatedDisk(MemoryFileSystem):
         self.failing = frozenset(OPERATIONS)
         #: The directory of a log to which nothing can be written.
         self.bad_directory = ""
+        #: A directory below which nothing works.
+        self.lost_directory = ""
         #: After how many changes the process dies from the next one on that begins a segment: what the segment before
         #: holds may not have been flushed by then.
         self.die_after_roll: int | None = None
@@ -112,6 +114,8 @@ class SimulatedDisk(MemoryFileSystem):
         return None
 
     def _is_bad(self, kind: str, path: str) -> bool:
+        if self.lost_directory and f"{path}/".startswith(f"{self.lost_directory}/"):
+            return True
         if self.bad_directory and kind == "append" and path.startswith(f"{self.bad_directory}/"):
             return True
         return self.errors > 0 and kind in self.failing and self.random.random() < self.errors
@@ -153,7 +157,7 @@ class SimulatedDisk(MemoryFileSystem):
     @property
     def is_faulty(self) -> bool:
         """Whether operations may fail at the moment."""
-        return self.errors > 0 or bool(self.bad_directory) or self.capacity is not None
+        return self.errors > 0 or bool(self.bad_directory or self.lost_directory) or self.capacity is not None
 
     @property
     def is_full(self) -> bool:

@@ -67,26 +67,23 @@ def plant(name: str) -> None:
     sys.meta_path.insert(0, _MutatedFinder(mutation))
 
 
-def hunt(names: list[str], seeds: int, first: int, jobs: int, *options: str) -> int:
-    """Look for each fault until it is found; prints a line of a table for each, and gives how many were missed.
+def hunt(name: str, seeds: int, first: int, jobs: int, *options: str) -> bool:
+    """Look for a fault until it is found; prints a line of a table, and gives whether it was found.
 
     `options` are those of the command that plays the seeds.
     """
-    missed = 0
-    for name in names:
-        began = time.monotonic()
-        arguments = ["--mutation", name, "--seeds", str(seeds), "--seed", str(first), "--jobs", str(jobs), *options]
-        run = subprocess.run(  # noqa: S603 - this very program
-            [sys.executable, "-m", "barnabas.testing.simulator", *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        played, oracle = _found(run.stdout)
-        missed += not oracle
-        what = oracle or f"NOT FOUND {run.stderr[-300:]}"
-        print(f"| {name} | {played} | {time.monotonic() - began:.0f} s | {what} |", flush=True)  # noqa: T201
-    return missed
+    began = time.monotonic()
+    arguments = ["--mutation", name, "--seeds", str(seeds), "--seed", str(first), "--jobs", str(jobs), *options]
+    run = subprocess.run(  # noqa: S603 - this very program
+        [sys.executable, "-m", "barnabas.testing.simulator", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    played, oracle = _found(run.stdout)
+    what = oracle or f"NOT FOUND {run.stderr[-300:]}"
+    print(f"| {name} | {played} | {time.monotonic() - began:.0f} s | {what} |", flush=True)  # noqa: T201
+    return bool(oracle)
 
 
 def _found(output: str) -> tuple[str, str]:

@@ -31,8 +31,8 @@ class Result(NamedTuple):
     cpu_seconds: float
 
 
-def warm_up() -> None:
-    """Import all that the runs need, so that each has only to be forked."""
+def warm_up(scenario: str = "") -> None:
+    """Import all that the runs of a scenario need, so that each has only to be forked."""
     import barnabas.broker.groups.group_coordinator
     import barnabas.broker.transactions.transaction_coordinator
     import barnabas.testing.simulator.scenario  # noqa: F401
@@ -40,6 +40,7 @@ def warm_up() -> None:
 
     for key in SERVED:
         handler_for(key)
+    scenario_class(scenario)
 
 
 def scenario_class(name: str) -> Any:

@@ -16,10 +16,10 @@ import pytest
 from barnabas.broker.config_admin_manager import ConfigsChange
 from barnabas.broker.metadata.cluster_metadata import Done
 from barnabas.broker.zookeeper import znodes
+from barnabas.testing.simulator.cluster.zookeeper_model import ModelSession, ModelZooKeeper
 from tests.property.broker.zookeeper.test_what_znodes_say import SETTINGS, Others, a_token, deny, goes_by
 from tests.support.line_errors import LineErrors
 from tests.support.zookeeper_member import ME, ZooKeeperBroker, has_topic, known, leading
-from tests.support.zookeeper_model import ModelZooKeeper
 
 ROOMS = tuple(
     f"broker/zookeeper/{name}"
@@ -54,6 +54,7 @@ class Life:
 
     def _turn(self) -> None:
         for session in list(self.zookeeper.sessions.values()):
+            assert isinstance(session, ModelSession)
             while session.waiting:
                 session.deliver_one()
         self.broker.advance(0.1)

@@ -28,8 +28,8 @@ from barnabas.broker.zookeeper.controller.partition_reassignments import Partiti
 from barnabas.broker.zookeeper.controller.topic_deletion_manager import TopicDeletionManager
 from barnabas.broker.zookeeper.operations import ANY_VERSION, Check, Create, Delete, Multi, SetData
 from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.testing.simulator.cluster.zookeeper_model import ModelZooKeeper
 from tests.support.controller_world import ControllerWorld, Member
-from tests.support.zookeeper_model import ModelZooKeeper
 
 _STEPS = 250
 _TOPICS = ("flights", "delays", "airports")

@@ -22,8 +22,8 @@ from barnabas.broker.zookeeper.operations import Create, Delete, run
 from barnabas.broker.zookeeper.program_queue import ProgramQueue
 from barnabas.broker.zookeeper.zookeeper_control import ZooKeeperControl
 from barnabas.protocol.kinds import AclOperation, AclPermissionType, PatternType, ResourceType
+from barnabas.testing.simulator.cluster.zookeeper_model import ModelZooKeeper
 from tests.support.zookeeper_member import ZooKeeperBroker
-from tests.support.zookeeper_model import ModelZooKeeper
 
 SETTINGS = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",

@@ -13,9 +13,9 @@ from barnabas.broker.guarded_requester import GuardedRequester
 from barnabas.broker.requester import Requester
 from barnabas.broker.zookeeper.guarded_session import GuardedSession
 from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.testing.simulator.cluster.zookeeper_model import ModelSession
 from tests.support.controller_world import ControllerWorld, Member, Way
 from tests.support.line_errors import LineErrors
-from tests.support.zookeeper_model import ModelSession
 
 ROOMS = ("broker/zookeeper/controller/", "broker/zookeeper/operations")
 #: How many places are tried in the short form; the long one tries each line, when it first runs and when it last does.

@@ -24,8 +24,8 @@ from barnabas.protocol.messages.describe_acls_request import DescribeAclsRequest
 from barnabas.protocol.messages.leader_and_isr_request import LeaderAndIsrRequest
 from barnabas.protocol.messages.stop_replica_request import StopReplicaRequest
 from barnabas.protocol.messages.update_metadata_request import UpdateMetadataRequest
+from barnabas.testing.simulator.cluster.zookeeper_model import ModelZooKeeper
 from tests.support.zookeeper_member import ZooKeeperBroker
-from tests.support.zookeeper_model import ModelZooKeeper
 from tests.unit.broker.zookeeper.test_znodes import TREE, data
 
 ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY

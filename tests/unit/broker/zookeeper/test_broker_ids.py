@@ -14,7 +14,7 @@ from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.zookeeper.broker_ids import UNKNOWN, known_broker_id, next_broker_id, take_broker_id
 from barnabas.broker.zookeeper.operations import RefusedError, run
 from barnabas.errors import ConfigError, KafkaError, KafkaTimeoutError
-from tests.support.zookeeper_model import ModelZooKeeper
+from barnabas.testing.simulator.cluster.zookeeper_model import ModelZooKeeper
 
 _ZOOKEEPER = {"zookeeper.connect": "zk:2181/flights", "inter.broker.protocol.version": "3.9"}
 

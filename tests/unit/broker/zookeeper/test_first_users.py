@@ -11,7 +11,7 @@ from barnabas.broker.zookeeper.first_users import admit_users, write_users
 from barnabas.broker.zookeeper.operations import run
 from barnabas.errors import KafkaError, KafkaTimeoutError
 from barnabas.network.security.scram import StoredCredential
-from tests.support.zookeeper_model import ModelZooKeeper
+from barnabas.testing.simulator.cluster.zookeeper_model import ModelZooKeeper
 
 _MECHANISM = "SCRAM-SHA-512"
 

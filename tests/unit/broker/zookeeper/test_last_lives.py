@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from barnabas import errors
+from barnabas.testing.simulator.cluster.zookeeper_model import ModelZooKeeper
 from tests.support.zookeeper_member import ME, ZooKeeperBroker
-from tests.support.zookeeper_model import ModelZooKeeper
 
 MINE = f"/brokers/ids/{ME}"
 

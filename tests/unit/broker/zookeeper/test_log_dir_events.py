@@ -12,8 +12,8 @@ from barnabas.broker.instant import Instant
 from barnabas.broker.replica_manager import ReplicaManager
 from barnabas.broker.zookeeper.controller.controller_znodes import LOG_DIR_EVENTS
 from barnabas.broker.zookeeper.log_dir_events import LogDirEvents
+from barnabas.testing.simulator.cluster.zookeeper_model import ModelSession, ModelZooKeeper
 from tests.support.zookeeper_member import ME, ZooKeeperBroker, has_topic, leading
-from tests.support.zookeeper_model import ModelSession, ModelZooKeeper
 
 
 class Listener:

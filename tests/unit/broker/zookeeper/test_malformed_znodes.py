@@ -13,8 +13,8 @@ from barnabas.broker.zookeeper import acl_znodes, token_znodes, znodes
 from barnabas.broker.zookeeper.acl_znodes import Pattern
 from barnabas.broker.zookeeper.operations import Create, Get, RefusedError
 from barnabas.protocol.kinds import AclOperation, AclPermissionType, ConfigResourceType, PatternType, ResourceType
+from barnabas.testing.simulator.cluster.zookeeper_model import ModelZooKeeper
 from tests.support.zookeeper_member import ZooKeeperBroker, has_topic, known, leading
-from tests.support.zookeeper_model import ModelZooKeeper
 
 FLIGHTS, DELAYS = bytes(15) + b"\x01", bytes(15) + b"\x02"
 _SETTINGS = {

@@ -15,8 +15,8 @@ from barnabas.broker.zookeeper.password_encoder import EncoderSettings, Password
 from barnabas.broker.zookeeper.stored_secrets import StoredSecrets
 from barnabas.errors import ConfigError
 from barnabas.protocol.messages.alter_configs_request import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from barnabas.testing.simulator.cluster.zookeeper_model import ModelZooKeeper
 from tests.support.zookeeper_member import ME, SETTINGS, ZooKeeperBroker
-from tests.support.zookeeper_model import ModelZooKeeper
 
 _SECRET = "listener.name.plaintext.ssl.key.password"
 _NEW = {"password.encoder.secret": "new"}

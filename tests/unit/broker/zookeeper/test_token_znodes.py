@@ -13,9 +13,9 @@ from barnabas.broker.zookeeper.znodes import MalformedZnodeError
 from barnabas.protocol.messages.create_delegation_token_request import CreatableRenewers, CreateDelegationTokenRequest
 from barnabas.protocol.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
 from barnabas.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
+from barnabas.testing.simulator.cluster.zookeeper_model import ModelZooKeeper
 from tests.support.core_broker import CoreClient
 from tests.support.zookeeper_member import ZooKeeperBroker
-from tests.support.zookeeper_model import ModelZooKeeper
 
 _SETTINGS = {"delegation.token.secret.key": "the key of tokens"}
 _TOKEN = DelegationToken("xyz", "User:al ice", "User:bob", ("User:carol", "User:dave,1"), 1, 300, 200)

@@ -12,8 +12,7 @@ from barnabas.records import read_batches
 
 if TYPE_CHECKING:
     from barnabas.broker.log.unified_log import UnifiedLog
-    from barnabas.broker.metadata.metadata_image import MetadataImage
-    from barnabas.broker.metadata.partition_registration import PartitionRegistration
+    from barnabas.testing.simulator.cluster.cluster_partitions import Partitions
     from barnabas.testing.simulator.cluster.simulated_member import SimulatedMember
 
 #: Their replicas are compacted, each at times of its own.
@@ -22,24 +21,21 @@ INTERNAL_TOPICS = (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC)
 _Record = tuple[int, int, bytes | None, bytes | None]
 
 
-def partitions_of(image: MetadataImage) -> Iterator[tuple[TopicPartition, PartitionRegistration]]:
-    """Yield every partition, in an order that does not depend on its topic's random id."""
-    for topic in sorted(image.topics.values(), key=lambda found: found.name):
-        for index, registration in sorted(topic.partitions.items()):
-            yield TopicPartition(topic.name, index), registration
-
-
-def what_is_missing(image: MetadataImage | None, brokers: Sequence[SimulatedMember], *, only_isr: bool = False) -> str:
+def what_is_missing(
+    partitions: Partitions | None, brokers: Sequence[SimulatedMember], *, only_isr: bool = False
+) -> str:
     """Say what is not yet as it should be; nothing when every replica is in sync and has all that its leader has.
 
     With `only_isr` it is enough that all are in sync.
     """
-    if image is None:
+    if partitions is None:
         return "there is not one active controller"
     away = [broker.name for broker in brokers if not broker.is_in_service]
     if away:
         return f"{', '.join(away)} not in service"
-    for name, registration in partitions_of(image):
+    for name, registration in partitions:
+        if registration.is_reassigning:
+            return f"{name} is being reassigned: {registration}"
         if set(registration.isr) != set(registration.replicas) or registration.leader < 0:
             return f"{name} has leader {registration.leader} and ISR {registration.isr} of {registration.replicas}"
         if only_isr:
@@ -49,12 +45,22 @@ def what_is_missing(image: MetadataImage | None, brokers: Sequence[SimulatedMemb
         marks = [None if log is None else log.high_watermark for log in logs]
         if None in ends or len({*ends, *marks}) != 1:
             return f"the replicas {registration.replicas} of {name} end at {ends}, with high watermarks {marks}"
+    return "" if only_isr else _what_stays(partitions, brokers)
+
+
+def _what_stays(partitions: Partitions, brokers: Sequence[SimulatedMember]) -> str:
+    """Say where a broker has a log of a partition that lies elsewhere, as reassignments leave none behind."""
+    for name, registration in partitions:
+        for number, broker in enumerate(brokers, 1):
+            node = broker.node
+            if number not in registration.replicas and node is not None and node.logs.get_log(name) is not None:
+                return f"{broker.name} keeps a log of {name}, whose replicas are {registration.replicas}"
     return ""
 
 
-def replicas_agree(image: MetadataImage, brokers: Sequence[SimulatedMember]) -> Iterator[str]:
+def replicas_agree(partitions: Partitions, brokers: Sequence[SimulatedMember]) -> Iterator[str]:
     """Yield where two replicas of a partition hold different records."""
-    for name, registration in partitions_of(image):
+    for name, registration in partitions:
         holds = _newest if name.topic in INTERNAL_TOPICS else _records
         first, *others = registration.replicas
         expected = holds(brokers[first - 1], name)

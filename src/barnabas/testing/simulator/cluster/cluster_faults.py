@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, ClassVar
 
+from barnabas.broker.zookeeper.controller.controller_znodes import CONTROLLER
 from barnabas.testing.simulator.cluster.cluster_audit import what_is_missing
 from barnabas.testing.simulator.cluster.cluster_machine import ClusterMachine
 from barnabas.testing.simulator.cluster.cluster_parts import ClusterParts
@@ -12,6 +14,7 @@ from barnabas.testing.simulator.faults.client_faults import ClientFaults
 from barnabas.testing.simulator.faults.group import FaultGroup
 from barnabas.testing.simulator.faults.network_faults import NetworkFaults
 from barnabas.testing.simulator.faults.plan import Plan
+from barnabas.testing.simulator.world import Process
 
 
 class ClusterFaults(FaultGroup[ClusterParts]):
@@ -27,6 +30,8 @@ class ClusterFaults(FaultGroup[ClusterParts]):
             "broker without power": self._take_power,
             "lost disk": self._lose_disk,
             "bad disk": self._spoil_disk,
+            "full disk": self._fill_disk,
+            "lost directory": self._lose_directory,
             "slow disk": self._slow_disk,
             "kill controller": self._kill_controller,
             "pause controller": self._pause_controller,
@@ -77,19 +82,46 @@ class ClusterFaults(FaultGroup[ClusterParts]):
 
     def _has_spare_copies(self) -> bool:
         """Whether each partition has all its replicas, so that the next copy to be lost is the only one."""
-        return not self._parts.network.has_faulty_disk and not what_is_missing_of_copies(self._parts)
+        dying = any(broker.disk.die_after is not None for broker in self._parts.brokers)
+        return not dying and not self._parts.network.has_faulty_disk and not what_is_missing_of_copies(self._parts)
 
     def _take_power(self) -> None:
         if self._has_spare_copies():
             broker = self._broker()
             broker.lose_power()
-            self._world.after(self._random.uniform(0.5, 6), broker.start)
+            self._come_back(broker)
 
     def _lose_disk(self) -> None:
         if self._has_spare_copies():
             broker = self._broker()
             broker.replace_disk()
-            self._world.after(self._random.uniform(0.5, 6), broker.start)
+            self._come_back(broker)
+
+    def _come_back(self, broker: SimulatedMember) -> None:
+        broker.has_lost = True
+        self._world.after(self._random.uniform(0.5, 6), broker.start)
+
+    def _lose_directory(self) -> None:
+        """Let one of several directories be gone: the broker goes on with the others, until the operator comes."""
+        broker = self._broker()
+        if len(broker.directories) > 1 and broker.is_in_service and self._has_spare_copies():
+            broker.disk.lost_directory = self._random.choice(list(broker.directories))
+            self._noted(f"{broker.name} loses {broker.disk.lost_directory}")
+            self._world.counts["times of a lost directory"] += 1
+            self._world.after(self._random.uniform(1, 8), self._replace_directory, broker)
+
+    def _replace_directory(self, broker: SimulatedMember) -> None:
+        if broker.disk.lost_directory:
+            broker.replace_directory()
+            self._come_back(broker)
+
+    def _fill_disk(self) -> None:
+        node: ClusterMachine = self._controller() if self._random.random() < 0.2 else self._broker()
+        if not isinstance(node, SimulatedMember) or self._has_spare_copies():
+            node.disk.leave_room(self._random.choice((0, 500, 20_000)))
+            self._noted(f"the disk of {node.name} is full")
+            self._world.counts["times of a full disk"] += 1
+            self._world.after(self._random.uniform(0.3, 5), self._mend_disk, node)
 
     def _spoil_disk(self) -> None:
         if self._has_spare_copies():
@@ -101,6 +133,7 @@ class ClusterFaults(FaultGroup[ClusterParts]):
 
     def _mend_disk(self, node: ClusterMachine) -> None:
         node.disk.errors = node.disk.slowness = 0.0
+        node.disk.capacity = None
 
     def _slow_disk(self) -> None:
         node = self._random.choice(self._parts.nodes)
@@ -113,8 +146,9 @@ class ClusterFaults(FaultGroup[ClusterParts]):
 
     def _controller(self) -> ClusterMachine:
         """Return the active one mostly: its end is what matters."""
-        active = [one for one in self._parts.controllers if one.is_active]
-        return self._random.choice(active if active and self._random.random() < 0.7 else self._parts.controllers)
+        parts = self._parts
+        active, all_of_them = parts.plane.active(parts.brokers), parts.plane.controllers or parts.brokers
+        return self._random.choice(active if active and self._random.random() < 0.7 else all_of_them)
 
     def _kill_controller(self) -> None:
         self._kill(self._controller())
@@ -124,27 +158,34 @@ class ClusterFaults(FaultGroup[ClusterParts]):
 
     def _take_controllers_power(self) -> None:
         node = self._controller()
-        if node.is_running:
+        if isinstance(node, SimulatedMember):
+            # Where a broker is the controller, what it has is a copy.
+            self._kill(node)
+        elif node.is_running:
             node.lose_power()
             self._world.after(self._random.uniform(0.5, 6), node.start)
 
     # --- between nodes
 
+    def _places(self) -> list[Process]:
+        """Return what links can be cut from."""
+        return [*self._parts.plane.places, *(broker.process for broker in self._parts.brokers)]
+
     def _cut_nodes(self) -> None:
-        one, other = self._random.sample(list(self._parts.nodes), 2)
+        one, other = self._random.sample(self._places(), 2)
         seconds, both = self._random.uniform(0.5, 12), self._random.random() < 0.7
         self._noted(f"nothing gets from {one.name} to {other.name}{' or back' if both else ''} for {seconds:.1f} s")
         self._world.counts["links cut"] += 1
-        self._parts.network.partition(one.process, other.process, seconds, both=both)
+        self._parts.network.partition(one, other, seconds, both=both)
 
     def _isolate(self) -> None:
-        one = self._random.choice(self._parts.nodes)
+        one = self._random.choice(self._places())
         seconds = self._random.uniform(1, 14)
         self._noted(f"{one.name} is cut off from all other nodes for {seconds:.1f} s")
-        self._world.counts[f"{one.kind}s isolated"] += 1
-        for other in self._parts.nodes:
+        self._world.counts["nodes isolated"] += 1
+        for other in self._places():
             if other is not one:
-                self._parts.network.partition(one.process, other.process, seconds)
+                self._parts.network.partition(one, other, seconds)
 
     def heal(self) -> None:
         """See `FaultGroup`."""
@@ -152,18 +193,42 @@ class ClusterFaults(FaultGroup[ClusterParts]):
             node.process.clock_offset_ms = 0
             node.disk.die_after = None
             self._mend_disk(node)
+            if isinstance(node, SimulatedMember):
+                self._replace_directory(node)
 
 
 def what_is_missing_of_copies(parts: ClusterParts) -> str:
     """Say why no copy may be lost now; nothing when each partition has all its replicas in sync."""
-    return what_is_missing(parts.image, parts.brokers, only_isr=True)
+    return what_is_missing(parts.plane.partitions, parts.brokers, only_isr=True)
+
+
+class ZooKeeperFaults(FaultGroup[ClusterParts]):
+    """What goes wrong with sessions."""
+
+    def kinds(self) -> dict[str, Callable[[], None]]:
+        """See `FaultGroup`."""
+        return {"expire session": self._expire, "expire controller": self._expire_controller}
+
+    def _expire(self) -> None:
+        zookeeper = self._parts.plane.zookeeper
+        assert zookeeper is not None, "these faults are ZooKeeper's"
+        if zookeeper.model.sessions:
+            zookeeper.expire(self._random.choice(list(zookeeper.model.sessions)))
+
+    def _expire_controller(self) -> None:
+        """End the session of the controller, which lives on."""
+        zookeeper = self._parts.plane.zookeeper
+        assert zookeeper is not None, "these faults are ZooKeeper's"
+        found = zookeeper.model.nodes.get(CONTROLLER)
+        if found is not None:
+            zookeeper.expire(found.owner)
 
 
 class ClusterPlan(Plan[ClusterParts]):
     """The faults of a run with a cluster."""
 
-    GROUPS = (NetworkFaults, ClusterFaults, ClientFaults)
-    THEMES = (
+    GROUPS: ClassVar[tuple[type[FaultGroup[Any]], ...]] = (NetworkFaults, ClusterFaults, ClientFaults)
+    THEMES: ClassVar[tuple[tuple[str, ...], ...]] = (
         ("kill broker", "pause broker", "cut nodes"),
         ("kill broker", "kill controller"),
         ("kill two", "broker dies writing"),
@@ -173,8 +238,18 @@ class ClusterPlan(Plan[ClusterParts]):
         ("isolate", "pause broker", "kill broker"),
         ("cut nodes", "kill client", "zombie"),
         ("bad disk", "slow disk"),
+        ("lost directory", "full disk", "kill broker"),
         ("pause controller", "kill controller", "controller without power", "stop broker"),
     )
+
+    def may_strike(self) -> bool:
+        """Whether another fault may come: none while a copy is lost that the cluster still counts on.
+
+        Where two more brokers end before that, a third one leads that has lost what was acknowledged: nothing has told
+        the controller, in Apache Kafka neither.
+        """
+        plane = self._parts.plane
+        return not any(broker.has_lost and not plane.is_out(broker.number) for broker in self._parts.brokers)
 
     def repair(self) -> None:
         """See `Plan`."""
@@ -184,3 +259,15 @@ class ClusterPlan(Plan[ClusterParts]):
                 self._world.note("faults", f"the operator sees logs of {node.name} that are offline, and restarts it")
                 node.crash("by the operator")
             node.start()
+
+
+class ZooKeeperPlan(ClusterPlan):
+    """The faults of a run with a cluster under ZooKeeper."""
+
+    GROUPS = (*ClusterPlan.GROUPS, ZooKeeperFaults)
+    THEMES = (
+        *ClusterPlan.THEMES,
+        ("expire session", "kill broker"),
+        ("expire controller", "pause controller", "cut nodes"),
+        ("expire controller", "expire session", "isolate"),
+    )

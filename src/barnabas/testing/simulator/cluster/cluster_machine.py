@@ -64,6 +64,8 @@ class ClusterMachine(Machine):
         self.random: Random = world.stream(name)
         #: Whether it is the power that ends the process when the disk's `die_after` has come.
         self.dies_by_power = False
+        #: What else ends where a process ends in good order.
+        self.on_clean_end: list[Callable[[], None]] = []
 
     @property
     def name(self) -> str:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 from barnabas.testing.simulator.parts import Parts
 
 if TYPE_CHECKING:
-    from barnabas.broker.metadata.metadata_image import MetadataImage
     from barnabas.testing.simulator.cluster.cluster_machine import ClusterMachine
-    from barnabas.testing.simulator.cluster.simulated_controller import SimulatedController
+    from barnabas.testing.simulator.cluster.control_planes import Plane
     from barnabas.testing.simulator.cluster.simulated_member import SimulatedMember
 
 
@@ -18,12 +17,8 @@ class ClusterParts(Parts, Protocol):
     """The parts of a run with a cluster."""
 
     brokers: Sequence[SimulatedMember]
-    controllers: Sequence[SimulatedController]
+    plane: Plane
 
     @property
     def nodes(self) -> Sequence[ClusterMachine]:
         """All machines."""
-
-    @property
-    def image(self) -> MetadataImage | None:
-        """What the one active controller has committed; None while there is none."""

@@ -1,31 +1,33 @@
-"""A run with a cluster: three brokers, one or three controllers, drawn from the seed."""
+"""A run with a cluster: three or four brokers, under one or three controllers or ZooKeeper, drawn from the seed."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC
+from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.testing.simulator.administration import ClusterAdminActor
-from barnabas.testing.simulator.broker import HOST
-from barnabas.testing.simulator.cluster import simulated_controller
 from barnabas.testing.simulator.cluster.cluster_audit import replicas_agree, what_is_missing
-from barnabas.testing.simulator.cluster.cluster_faults import ClusterPlan
-from barnabas.testing.simulator.cluster.simulated_controller import SimulatedController
+from barnabas.testing.simulator.cluster.cluster_faults import ClusterPlan, ZooKeeperPlan
+from barnabas.testing.simulator.cluster.control_planes import QuorumPlane, ZooKeeperPlane
+from barnabas.testing.simulator.cluster.operator import Field, Operator
 from barnabas.testing.simulator.cluster.simulated_member import SimulatedMember
+from barnabas.testing.simulator.cluster.unclean_topic import UncleanTopic
 from barnabas.testing.simulator.patience import PATIENCE
 from barnabas.testing.simulator.play import Play
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from barnabas.broker.metadata.metadata_image import MetadataImage
     from barnabas.testing.simulator.cluster.cluster_machine import ClusterMachine
+    from barnabas.testing.simulator.cluster.control_planes import Plane
 
-CLUSTER_ID = "simulated-cluster-0000"
-_FIRST_CONTROLLER = 101
+#: What brokers and controllers go by.
+_FOR_ALL = {"default.replication.factor": 3, "min.insync.replicas": 2}
 
 
 class ClusterScenario(Play):
-    """Members of a KRaft cluster, and the applications of `Play`: topics of three replicas, acks=all."""
+    """Brokers under a quorum or under ZooKeeper, and the applications of `Play`: topics of three replicas, acks=all."""
 
     replicas = 3
     administrator = ClusterAdminActor
@@ -34,29 +36,47 @@ class ClusterScenario(Play):
         super().__init__(seed)
         # So much happens between six machines.
         self.world.most_events = 60_000
-        names = {_FIRST_CONTROLLER + n: f"controller{n + 1}" for n in range(self.random.choice((1, 3, 3)))}
-        voters = ",".join(f"{one}@{name}:{simulated_controller.PORT}" for one, name in names.items())
-        quorum = {"controller.quorum.voters": voters, "controller.listener.names": "CONTROLLER"}
-        settings = {**quorum, **self._cluster_settings()}
-        self.controllers: Sequence[SimulatedController] = [
-            SimulatedController(self.world, self.network, name, {"node.id": one, **settings})
-            for one, name in names.items()
-        ]
+        self.ledger.may_be_old = 30.0
+        #: Randomness of what there is besides topics and clients.
+        self._shape = self.world.stream("shape")
+        self.plane: Plane = self._make_plane()
+        self.workloads = [UncleanTopic(self)] if self._shape.random() < UncleanTopic.SHARE else []
         own = self._broker_settings()
+        self.directories = ("/data", "/data2") if self._shape.random() < 0.4 else ("/data",)
         self.brokers: Sequence[SimulatedMember] = [
-            SimulatedMember(self.world, self.network, f"broker{one}", HOST, {"node.id": one, **settings, **own})
-            for one in (1, 2, 3)
+            SimulatedMember(
+                self.world,
+                self.network,
+                f"broker{one}",
+                self.plane,
+                {**own, self.plane.id_setting: one},
+                self.directories,
+            )
+            for one in range(1, self._shape.choice((3, 3, 4)) + 1)
         ]
-        self.faults = ClusterPlan(self)
+        plan = ClusterPlan if self.plane.zookeeper is None else ZooKeeperPlan
+        self.faults = plan(self)
 
-    def _cluster_settings(self) -> dict[str, Any]:
-        random = self.random
-        return {
+    def _make_plane(self) -> Plane:
+        return self.make_quorum() if self._shape.random() < self.QUORUMS else self.make_zookeeper()
+
+    #: In how many of the seeds a quorum of controllers decides; ZooKeeper in the others.
+    QUORUMS = 0.6
+
+    def make_quorum(self) -> QuorumPlane:
+        """Return a quorum of one or three controllers."""
+        random = self._shape
+        settings = {
             "broker.session.timeout.ms": random.choice((3000, 9000)),
             "broker.heartbeat.interval.ms": random.choice((500, 2000)),
-            "default.replication.factor": 3,
-            "min.insync.replicas": 2,
+            **_FOR_ALL,
         }
+        return QuorumPlane(self.world, self.network, random.choice((1, 3, 3)), settings)
+
+    def make_zookeeper(self) -> ZooKeeperPlane:
+        """Return a ZooKeeper."""
+        sessions = self._shape.choice((3000, 6000))
+        return ZooKeeperPlane(self.network, {"zookeeper.session.timeout.ms": sessions, **_FOR_ALL})
 
     def _broker_settings(self) -> dict[str, Any]:
         random = self.random
@@ -85,25 +105,38 @@ class ClusterScenario(Play):
             settings["log.flush.interval.messages"] = 1
         return settings
 
+    def _consumer_settings(self, *, has_static_members: bool) -> dict[str, Any]:
+        found = super()._consumer_settings(has_static_members=has_static_members)
+        # Under ZooKeeper, as in Apache Kafka 3.9, groups have the classic protocol only.
+        while not self.plane.has_group_protocols and "group_protocol" in found:
+            found = super()._consumer_settings(has_static_members=has_static_members)
+        return found
+
+    def cast(self) -> None:
+        """See `Play`; and an operator in most of the seeds."""
+        super().cast()
+        if self._shape.random() < 0.6:
+            moved = {**self.topics, **self.output, GROUP_METADATA_TOPIC: 1}
+            partitions = [TopicPartition(name, index) for name, count in moved.items() for index in range(count)]
+            self.add(
+                Operator,
+                "operator",
+                field=Field(range(1, len(self.brokers) + 1), partitions, self.replicas, self.directories),
+                settings={"request_timeout_ms": 4000, "metadata_max_age_ms": 10_000},
+            )
+
     @property
     def nodes(self) -> list[ClusterMachine]:
         """All machines."""
-        return [*self.controllers, *self.brokers]
-
-    @property
-    def image(self) -> MetadataImage | None:
-        """What the active controller has committed; None while there is none, or several take themselves for it."""
-        active = [one.node for one in self.controllers if one.is_active and one.node is not None]
-        return active[0].controller.committed_image if len(active) == 1 else None
+        return [*self.plane.controllers, *self.brokers]
 
     # --- the way of a run
 
     def boot(self) -> None:
         """See `Play`."""
-        for controller in self.controllers:
-            controller.format(CLUSTER_ID)
-        for node in self.nodes:
-            node.start()
+        self.plane.boot()
+        for broker in self.brokers:
+            broker.start()
 
     def await_servers(self) -> None:
         """See `Play`."""
@@ -117,12 +150,27 @@ class ClusterScenario(Play):
     def check_servers(self) -> None:
         """See `Play`: all replicas are in sync, and the same."""
         give_up_at = self.world.now + PATIENCE
-        while missing := what_is_missing(self.image, self.brokers):
+        while missing := what_is_missing(self.plane.partitions, self.brokers):
             if self.world.now > give_up_at:
                 self.world.violate(f"no progress: {missing}")
                 return
             self.world.sleep(0.5)
-        image = self.image
-        assert image is not None, "nothing is missing"
-        for difference in replicas_agree(image, self.brokers):
+        partitions = self.plane.partitions
+        assert partitions is not None, "nothing is missing"
+        for difference in replicas_agree(partitions, self.brokers):
             self.world.violate(difference)
+        for name, registration in partitions:
+            if len(set(registration.replicas)) != self.replicas:
+                self.world.violate(f"{name} is to have {self.replicas} replicas, and has {registration.replicas}")
+
+
+class QuorumScenario(ClusterScenario):
+    """A cluster under controllers in every seed."""
+
+    QUORUMS = 1.0
+
+
+class ZooKeeperScenario(ClusterScenario):
+    """A cluster under ZooKeeper in every seed."""
+
+    QUORUMS = 0.0

@@ -116,6 +116,81 @@ MUTATIONS = [
         "                    make().on_resigned(index, epoch)\n",
         "                    make()\n",
     ),
+    # Reassignments, and several directories.
+    Mutation(
+        "a replica that is moved away keeps its log",
+        "barnabas.broker.replica_manager",
+        "        self.assigned_logs.forget(name)\n        self._logs.delete_log(name)\n",
+        "        self.assigned_logs.forget(name)\n",
+    ),
+    Mutation(
+        "a log takes its new place in another directory before it is whole",
+        "barnabas.broker.log.future_log",
+        "            if self.log.log_end_offset != current.log_end_offset:\n",
+        "            if self.log.log_end_offset > current.log_end_offset:\n",
+    ),
+    Mutation(
+        "a broker that was started anew joins the ISR by what its last life had",
+        "barnabas.broker.controller.isr_control_manager",
+        "broker.is_active and member.broker_epoch in (_ANY_EPOCH, broker.epoch)",
+        "broker.is_active",
+    ),
+    # ZooKeeper.
+    Mutation(
+        "a controller writes though another one has taken its place",
+        "barnabas.broker.zookeeper.controller.kafka_zk_client",
+        "Check(controller_znodes.CONTROLLER_EPOCH, epoch_version)",
+        "Check(controller_znodes.CONTROLLER_EPOCH, -1)",
+    ),
+    Mutation(
+        "an election under ZooKeeper keeps the leader epoch",
+        "barnabas.broker.zookeeper.controller.controller_context",
+        "leader_epoch=self.leader_epoch + 1,",
+        "leader_epoch=self.leader_epoch,",
+    ),
+    Mutation(
+        "an election under ZooKeeper takes any replica",
+        "barnabas.broker.zookeeper.controller.election",
+        "ElectionStrategy.OFFLINE: _offline,",
+        "ElectionStrategy.OFFLINE: _unclean,",
+    ),
+    Mutation(
+        "a broker obeys an earlier controller",
+        "barnabas.broker.zookeeper.controller_pushes",
+        "        if request.controller_epoch < self.controller_epoch:\n",
+        "        if request.controller_epoch < 0:\n",
+    ),
+    Mutation(
+        "a broker obeys what its last life was told",
+        "barnabas.broker.zookeeper.controller_pushes",
+        "is_old = epoch >= 0 and (",
+        "is_old = epoch < -1 and (",
+    ),
+    Mutation(
+        "a session that is over leaves its broker registered in no other one",
+        "barnabas.broker.zookeeper.registration",
+        "            self._session_id, self._is_registered = session_id, False\n",
+        "            self._session_id = session_id\n",
+    ),
+    Mutation(
+        "a replica takes a leadership that it has had before",
+        "barnabas.broker.zookeeper.controller_pushes",
+        "known.topic_id == topic_id and state.leader_epoch <= known.leader_epoch:\n",
+        "known.topic_id == topic_id and state.leader_epoch < 0:\n",
+    ),
 ]
+_OF_QUORUMS = (
+    "barnabas.broker.controller.",
+    "barnabas.broker.membership.kraft_control",
+    "barnabas.broker.membership.directory_assignments",
+)
 #: What CI looks for beside what it looks for in one broker; the nightly run looks for all of them.
 SHORT = ("a broker leads on in the epoch of its last life",)
+
+
+def where(name: str) -> str:
+    """Return which kind of cluster shows a fault: under a quorum, under ZooKeeper, or either."""
+    module = next(found.module for found in MUTATIONS if found.name == name)
+    if module.startswith("barnabas.broker.zookeeper."):
+        return "zookeeper"
+    return "quorum" if module.startswith(_OF_QUORUMS) else "either"

@@ -9,20 +9,21 @@ from barnabas.broker.log.checkpoint_files import META_PROPERTIES, read_meta_prop
 from barnabas.broker.log.memory_filesystem import ProcessDiedError
 from barnabas.broker.membership.broker_lifecycle import LifecycleState, registered_directories
 from barnabas.broker.membership.cluster_member import ClusterMember
-from barnabas.broker.membership.kraft_control import KRaftControl
 from barnabas.broker.metadata.metadata_image import Endpoint
 from barnabas.broker.node import BrokerNode, Disk
 from barnabas.errors import KafkaStorageError
-from barnabas.network.node import Node
+from barnabas.testing.simulator.broker import HOST
 from barnabas.testing.simulator.cluster.cluster_machine import DATA, ClusterMachine
+from barnabas.testing.simulator.cluster.control_planes import hold_lifelines
 from barnabas.testing.simulator.disk import SimulatedDisk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from barnabas.broker.config import PeerListener
     from barnabas.broker.network.node_channel import NodeChannel
     from barnabas.broker.requester import Requester
+    from barnabas.testing.simulator.cluster.control_planes import Plane
     from barnabas.testing.simulator.network import Network
     from barnabas.testing.simulator.world import World
 
@@ -36,9 +37,22 @@ class SimulatedMember(ClusterMachine):
 
     kind = "broker"
 
-    def __init__(self, world: World, network: Network, name: str, alias: str, settings: Mapping[str, object]) -> None:
-        super().__init__(world, network, name, alias)
-        self.config_settings = {"process.roles": "broker", "listeners": f"PLAINTEXT://{name}:{PORT}", **settings}
+    def __init__(
+        self,
+        world: World,
+        network: Network,
+        name: str,
+        plane: Plane,
+        settings: Mapping[str, object],
+        directories: Sequence[str] = (DATA,),
+    ) -> None:
+        super().__init__(world, network, name, HOST)
+        self._plane = plane
+        self.directories = directories
+        self.config_settings = {"listeners": f"PLAINTEXT://{name}:{PORT}", **plane.settings, **settings}
+        self.number = int(name.removeprefix("broker"))
+        #: Whether it may have lost since its last life what others count on.
+        self.has_lost = False
         self.node: BrokerNode | None = None
         self.member: ClusterMember | None = None
         self.state = LifecycleState.STARTING
@@ -50,19 +64,27 @@ class SimulatedMember(ClusterMachine):
         """See `ClusterMachine`: read the metadata; the node is opened when that is done."""
         if self.is_running:
             return
+        if self.has_lost and self._plane.keeps_out and not self._plane.is_out(self.number):
+            self.world.after(0.3, self.start)
+            return
         self.begin()
         self.state, self._is_leaving = LifecycleState.STARTING, False
         config = BrokerConfig(self.config_settings)
-        found = read_meta_properties(self.disk, f"{DATA}/{META_PROPERTIES}")
-        controllers = [Node(-2 - index, host, port) for index, (host, port) in enumerate(config.controllers)]
-        control = KRaftControl(
-            config, controllers, self.random, self.warn, found.cluster_id if found is not None else None
-        )
+        control = self._plane.make_control(self, config, self._known_cluster_id())
         control.on_changed = self._go_on_soon
         self.member = ClusterMember(config, control, self._open_member_channel)
+        hold_lifelines(self, control)
         self.world.note(self.name, f"life {self.lives} begins")
         self.call_soon(control.observe)
         self.booted()
+
+    def _known_cluster_id(self) -> str | None:
+        for directory in self.directories:
+            if directory != self.disk.lost_directory:
+                found = read_meta_properties(self.disk, f"{directory}/{META_PROPERTIES}")
+                if found is not None:
+                    return found.cluster_id
+        return None
 
     def _open_member_channel(
         self, requester: Requester, client_id: str, timeout: float, listener: PeerListener
@@ -79,6 +101,8 @@ class SimulatedMember(ClusterMachine):
         if member is None:
             return
         control = member.control
+        if control.problem is not None:
+            raise control.problem
         if self.node is None and control.is_caught_up:
             self._open_node(member)
         elif self._is_leaving and control.is_out:
@@ -88,7 +112,9 @@ class SimulatedMember(ClusterMachine):
         """Open the data directory, and have the cluster know (Membership, BrokerRunner)."""
         world, config = self.world, BrokerConfig(self.config_settings)
         store = member.control.make_store()
-        node = BrokerNode(config, Disk([DATA], self.disk, self._storage), store, self.random, self.warn, member)
+        node = BrokerNode(
+            config, Disk(self.directories, self.disk, self._storage), store, self.random, self.warn, member
+        )
         node.core.channel.report = self.warn
         try:
             node.start(self.instant)
@@ -113,6 +139,8 @@ class SimulatedMember(ClusterMachine):
     def _take_state(self, state: LifecycleState) -> None:
         self.state = state
         if state is LifecycleState.RUNNING:
+            # Its registration has told that it may have lost something, or it was out before.
+            self.has_lost = False
             self.world.note(self.name, "clients are sent here")
         self._go_on_soon()
 
@@ -158,6 +186,8 @@ class SimulatedMember(ClusterMachine):
             return
         self.world.note(self.name, "stops")
         self.world.counts["clean stops"] += 1
+        for end in self.on_clean_end:
+            end()
         self._end(silently=False)
         self.disk.crash()
         self.world.after(0.1 + self.world.random.random() * 3, self.start)
@@ -165,6 +195,7 @@ class SimulatedMember(ClusterMachine):
     def forget(self) -> None:
         """See `ClusterMachine`."""
         self.node = self.member = None
+        self.on_clean_end = []
 
     def replace_disk(self) -> None:
         """End the machine, whose disk is broken for good; it gets an empty one."""
@@ -175,6 +206,14 @@ class SimulatedMember(ClusterMachine):
         self.disk.crash()
         self.disk = SimulatedDisk(self.world, self._died_beside_the_loop, f"disk {self.lives} of {self.name}")
 
+    def replace_directory(self) -> None:
+        """End the process, and have an empty disk stand where the one that is lost was."""
+        directory = self.disk.lost_directory
+        self.crash(f"{directory} gets another disk")
+        self.world.counts["directories lost"] += 1
+        self.disk.wipe(directory)
+        self.disk.lost_directory = ""
+
     @property
     def has_faulty_disk(self) -> bool:
         """See `Machine`."""
@@ -183,4 +222,5 @@ class SimulatedMember(ClusterMachine):
     @property
     def has_offline_logs(self) -> bool:
         """Whether a failure of the disk has taken logs out of service until the next start."""
-        return self.node is not None and self.node.logs.has_offline
+        logs = self.node.logs if self.node is not None else None
+        return logs is not None and (logs.has_offline or any(found.problem is not None for found in logs.directories))

@@ -62,9 +62,13 @@ class Plan(Generic[P]):
     def _strike(self) -> None:
         if self.is_over:
             return
-        name = self._random.choice(list(self.kinds))
-        self.kinds[name]()
+        if self.may_strike():
+            self.kinds[self._random.choice(list(self.kinds))]()
         self._plan()
+
+    def may_strike(self) -> bool:
+        """Whether another fault may come now."""
+        return True
 
     def heal(self) -> None:
         """Let all faults be over, and everything run again; who is gone for good stays away."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from barnabas.client.admin.new_topic import NewTopic
-    from barnabas.testing.simulator.parts import BrokerParts
+    from barnabas.testing.simulator.parts import Parts
 
 
 class Workload:
@@ -16,7 +16,7 @@ class Workload:
     #: Settings of the broker that it needs.
     SETTINGS: ClassVar[dict[str, Any]] = {}
 
-    def __init__(self, parts: BrokerParts) -> None:
+    def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self.world = parts.world
         self.random = parts.world.stream(type(self).__name__)

@@ -198,6 +198,7 @@ class OneTopic(Workload):
 
     SHARE = 0.12
     TOPIC = ""
+    parts: BrokerParts
     PACE = 0.5
     SIZE = 0
     KEYS = 0

@@ -1,11 +1,14 @@
-"""A model of ZooKeeper: znodes, versions, sessions with ephemerals, watches, transactions; held to the real one."""
+"""A model of ZooKeeper: znodes, versions, sessions with ephemerals, watches, transactions; held to the real one.
+
+`tests/contract/test_zookeeper_model.py` holds it to a real server.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from barnabas.broker.zookeeper.operations import (
     ANY_VERSION,
@@ -41,6 +44,13 @@ class _Node:
     children: frozenset[str] = frozenset()
 
 
+class Watcher(Protocol):
+    """Who has a session."""
+
+    def fire(self, path: str) -> None:
+        """Let it be told of a change, some time."""
+
+
 @dataclass
 class ModelZooKeeper:
     """The server. A session's operations are carried out at once; answers and events wait for `deliver`."""
@@ -48,18 +58,27 @@ class ModelZooKeeper:
     nodes: dict[str, _Node] = field(default_factory=lambda: {"/": _Node()})
     transaction_id: int = 0
     last_session: int = 0
-    sessions: dict[int, ModelSession] = field(default_factory=dict)
+    sessions: dict[int, Watcher] = field(default_factory=dict)
     data_watches: dict[str, set[int]] = field(default_factory=dict)
     child_watches: dict[str, set[int]] = field(default_factory=dict)
 
     def session(self) -> ModelSession:
-        """A client, which connects when it is started."""
+        """Return a client, which connects when it is started."""
         return ModelSession(self)
 
     def deliver(self) -> None:
         """Hand out answers and events until there are none."""
-        while any(session.deliver_one() for session in list(self.sessions.values())):
+        while any(session.deliver_one() for session in self._models):
             pass
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is an answer or an event to hand out."""
+        return any(session.waiting for session in self._models)
+
+    @property
+    def _models(self) -> list[ModelSession]:
+        return [session for session in self.sessions.values() if isinstance(session, ModelSession)]
 
     def put(self, path: str, data: bytes | None = None) -> None:
         """Write a znode for a test, made with its parents if it is missing."""
@@ -115,11 +134,11 @@ class ModelZooKeeper:
         for session in sorted(watches.pop(path, set())):
             client = self.sessions.get(session)
             if client is not None:
-                client.waiting.append(lambda client=client: client.tell(path))  # type: ignore[misc]
+                client.fire(path)
 
     # -- sessions ----------------------------------------------------------------------------------------------------
 
-    def begin(self, client: ModelSession) -> int:
+    def begin(self, client: Watcher) -> int:
         """Begin a session."""
         self.last_session += 1
         self.transaction_id += 1
@@ -226,8 +245,11 @@ class ModelSession:
 
         self.waiting.append(answer)
 
-    def tell(self, path: str) -> None:
-        """Tell of a change."""
+    def fire(self, path: str) -> None:
+        """See `Watcher`."""
+        self.waiting.append(lambda: self._tell(path))
+
+    def _tell(self, path: str) -> None:
         assert self._listener is not None
         self._listener.changed(path)
 
@@ -257,7 +279,7 @@ class ModelSession:
             self.submit(operation, done)
 
     def disconnect(self) -> None:
-        """Lose the server: what is in flight may have been carried out, and nobody knows."""
+        """Lose the server: what is in flight may have been carried out, and nothing tells which."""
         assert self._listener is not None
         self._is_connected = False
         self.server.forget_watches(self.id)

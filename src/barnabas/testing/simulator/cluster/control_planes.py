@@ -1,0 +1,163 @@
+"""What a simulated cluster is held together by: a quorum of controllers, or ZooKeeper."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from barnabas.broker.membership.kraft_control import KRaftControl
+from barnabas.broker.zookeeper.zookeeper_control import ZooKeeperControl
+from barnabas.network.node import Node
+from barnabas.testing.simulator.cluster import simulated_controller
+from barnabas.testing.simulator.cluster.cluster_partitions import partitions_of
+from barnabas.testing.simulator.cluster.simulated_controller import SimulatedController
+from barnabas.testing.simulator.cluster.simulated_lifelines import SimulatedLifelines
+from barnabas.testing.simulator.cluster.simulated_zookeeper import SimulatedSession, SimulatedZooKeeper
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from barnabas.broker.config import BrokerConfig
+    from barnabas.broker.membership.control_plane import ControlPlane
+    from barnabas.testing.simulator.cluster.cluster_machine import ClusterMachine
+    from barnabas.testing.simulator.cluster.cluster_partitions import Partitions
+    from barnabas.testing.simulator.network import Network
+    from barnabas.testing.simulator.world import Process, World
+
+CLUSTER_ID = "simulated-cluster-0000"
+_FIRST_CONTROLLER = 101
+
+
+class Plane(Protocol):
+    """Where brokers of a simulated cluster get their roles from."""
+
+    #: Settings of every broker, and which of them gives its id.
+    settings: dict[str, Any]
+    id_setting: str
+    #: Whether groups may have another protocol than the classic one.
+    has_group_protocols: bool
+    #: What it is, where it is ZooKeeper.
+    zookeeper: SimulatedZooKeeper | None
+    #: Machines of its own.
+    controllers: Sequence[SimulatedController]
+
+    @property
+    def places(self) -> Sequence[Process]:
+        """What links can be cut from, beside brokers."""
+
+    @property
+    def partitions(self) -> Partitions | None:
+        """All partitions as they are decided; None while that is not known."""
+
+    def boot(self) -> None:
+        """Begin."""
+
+    def make_control(self, member: ClusterMachine, config: BrokerConfig, cluster_id: str | None) -> ControlPlane:
+        """Return a broker's part of it, for one life."""
+
+    def active(self, brokers: Sequence[ClusterMachine]) -> list[ClusterMachine]:
+        """Return the machines that take themselves for the active controller."""
+
+    #: Whether a broker that has lost what it had is started only when it is out: else it tells by its registration.
+    keeps_out: bool
+
+    def is_out(self, broker: int) -> bool:
+        """Whether no election falls on a broker any more."""
+
+
+class QuorumPlane:
+    """One or three controllers, on machines of their own."""
+
+    id_setting, has_group_protocols, keeps_out = "node.id", True, False
+    zookeeper: SimulatedZooKeeper | None = None
+
+    def __init__(self, world: World, network: Network, controllers: int, settings: dict[str, Any]) -> None:
+        names = {_FIRST_CONTROLLER + n: f"controller{n + 1}" for n in range(controllers)}
+        voters = ",".join(f"{one}@{name}:{simulated_controller.PORT}" for one, name in names.items())
+        quorum = {"controller.quorum.voters": voters, "controller.listener.names": "CONTROLLER"}
+        self.settings: dict[str, Any] = {"process.roles": "broker", **quorum}
+        self.controllers: Sequence[SimulatedController] = [
+            SimulatedController(world, network, name, {"node.id": one, **quorum, **settings})
+            for one, name in names.items()
+        ]
+
+    @property
+    def places(self) -> Sequence[Process]:
+        """See `Plane`."""
+        return [one.process for one in self.controllers]
+
+    @property
+    def partitions(self) -> Partitions | None:
+        """See `Plane`: what the active controller has committed; None where none, or several take themselves for it."""
+        active = [one.node for one in self.controllers if one.is_active and one.node is not None]
+        return list(partitions_of(active[0].controller.committed_image)) if len(active) == 1 else None
+
+    def boot(self) -> None:
+        """See `Plane`."""
+        for controller in self.controllers:
+            controller.format(CLUSTER_ID)
+            controller.start()
+
+    def make_control(self, member: ClusterMachine, config: BrokerConfig, cluster_id: str | None) -> ControlPlane:
+        """See `Plane`."""
+        controllers = [Node(-2 - index, host, port) for index, (host, port) in enumerate(config.controllers)]
+        return KRaftControl(config, controllers, member.random, member.warn, cluster_id)
+
+    def active(self, brokers: Sequence[ClusterMachine]) -> list[ClusterMachine]:
+        """See `Plane`."""
+        return [one for one in self.controllers if one.is_active]
+
+    def is_out(self, broker: int) -> bool:
+        """See `Plane`."""
+        partitions = self.partitions
+        return partitions is not None and all(broker not in found.isr for _, found in partitions)
+
+
+class ZooKeeperPlane:
+    """ZooKeeper, and the broker that is elected."""
+
+    id_setting, has_group_protocols, keeps_out = "broker.id", False, True
+
+    def __init__(self, network: Network, settings: dict[str, Any]) -> None:
+        self._zookeeper = SimulatedZooKeeper(network)
+        self.zookeeper: SimulatedZooKeeper | None = self._zookeeper
+        self.settings: dict[str, Any] = {
+            "zookeeper.connect": "zookeeper:2181",
+            "inter.broker.protocol.version": "3.9",
+            **settings,
+        }
+        self.controllers: Sequence[SimulatedController] = []
+
+    @property
+    def places(self) -> Sequence[Process]:
+        """See `Plane`."""
+        return [self._zookeeper.process]
+
+    @property
+    def partitions(self) -> Partitions | None:
+        """See `Plane`."""
+        return list(self._zookeeper.partitions())
+
+    def boot(self) -> None:
+        """See `Plane`."""
+
+    def make_control(self, member: ClusterMachine, config: BrokerConfig, cluster_id: str | None) -> ControlPlane:
+        """See `Plane`."""
+        session = SimulatedSession(self._zookeeper, member, config.get_int("zookeeper.session.timeout.ms") / 1000)
+        member.on_clean_end.append(session.close)
+        world, process = member.world, member.process
+        return ZooKeeperControl(config, session, member.random, member.warn, lambda: world.now_ms(process), cluster_id)
+
+    def active(self, brokers: Sequence[ClusterMachine]) -> list[ClusterMachine]:
+        """See `Plane`."""
+        elected = self._zookeeper.controller_id
+        return [] if elected is None else [brokers[elected - 1]]
+
+    def is_out(self, broker: int) -> bool:
+        """See `Plane`."""
+        return all(broker not in found.isr for _, found in self._zookeeper.partitions())
+
+
+def hold_lifelines(member: ClusterMachine, control: ControlPlane) -> None:
+    """Hold the connections by which a controller under ZooKeeper sees the end of brokers; none under a quorum."""
+    if isinstance(control, ZooKeeperControl):
+        SimulatedLifelines(member, control.lifelines)

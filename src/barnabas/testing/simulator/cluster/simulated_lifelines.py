@@ -1,0 +1,51 @@
+"""Connections of a simulated broker to others that carry nothing, as `LifelineConnections` holds them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from barnabas.broker.zookeeper.controller.broker_lifelines import Attempt, BrokerLifelines
+    from barnabas.testing.simulator.machine import Machine
+
+#: How long a connection may take, in seconds; one that takes longer proves nothing.
+_PATIENCE = 1.0
+
+
+class SimulatedLifelines:
+    """Opens and holds what `BrokerLifelines` asks for, in one life of a machine."""
+
+    def __init__(self, machine: Machine, lifelines: BrokerLifelines) -> None:
+        self._machine = machine
+        self._lifelines = lifelines
+        self._attempts: dict[int, Attempt] = {}
+        self._sockets = machine.network.selector(machine.process)
+        self._sockets.may_wait = False
+        self._sockets.on_news = lambda: machine.call_soon(self._look)
+        lifelines.connect, lifelines.drop = self._connect, self._drop
+
+    def _connect(self, attempt: Attempt) -> None:
+        self._attempts[attempt.number] = attempt
+        self._sockets.connect(attempt.number, attempt.life.host, attempt.life.port)
+        self._machine.call_at(self._machine.world.now + _PATIENCE, lambda: self._give_up(attempt))
+
+    def _drop(self, attempt: Attempt) -> None:
+        if self._attempts.pop(attempt.number, None) is not None:
+            self._sockets.close(attempt.number)
+
+    def _give_up(self, attempt: Attempt) -> None:
+        if attempt.number in self._attempts and not self._sockets.is_channel_ready(attempt.number):
+            self._drop(attempt)
+            self._lifelines.failed(attempt, self._machine.world.now, is_refused=False)
+
+    def _look(self) -> None:
+        now = self._machine.world.now
+        self._sockets.poll(0.0, now)
+        for number in self._sockets.connected:
+            self._lifelines.opened(self._attempts[number], now)
+        for number, end in self._sockets.disconnected.items():
+            attempt = self._attempts.pop(number)
+            if end.was_connected:
+                self._lifelines.closed(attempt, now)
+            else:
+                self._lifelines.failed(attempt, now, is_refused="refused" in end.reason)
