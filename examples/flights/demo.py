@@ -350,6 +350,11 @@ def main() -> int:
             "stopped by Ctrl-C; the broker and Spark are down" + (f", data in {data}" if arguments.keep else "")
         )
         return 130
+    except Exception:
+        if (folder / "spark.log").exists():
+            OUTPUT.mkdir(parents=True, exist_ok=True)
+            console.print(f"what Spark has said is in {shutil.copy(folder / 'spark.log', OUTPUT / 'spark.log')}")
+        raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -54,3 +54,28 @@ def test_a_broker_killed_in_mid_demo_and_started_again_loses_no_acknowledged_rec
     assert run.rows_read == sum(run.sent)
     assert len(run.dead_letters) == run.sent.malformed
     assert run.late_rows == 0
+
+
+def test_what_spark_has_said_is_kept_where_the_demo_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import demo
+
+    folder, output = tmp_path / "demo", tmp_path / "output"
+
+    def fail(days: int | None) -> None:
+        (folder / "spark.log").write_text("the reason", encoding="utf-8")
+        raise ValueError("a job has failed")
+
+    folder.mkdir()
+    monkeypatch.setattr(demo.tempfile, "mkdtemp", lambda prefix: str(folder))
+    monkeypatch.setattr(demo, "OUTPUT", output)
+    monkeypatch.setattr(demo, "load", fail)
+    monkeypatch.setattr(sys, "argv", ["demo.py"])
+
+    with pytest.raises(ValueError, match="a job has failed"):
+        demo.main()
+
+    assert (output / "spark.log").read_text(encoding="utf-8") == "the reason"
+    assert "spark.log" in capsys.readouterr().out
+    assert not folder.exists()
