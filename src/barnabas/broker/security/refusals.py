@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _TOLD_TWICE = frozenset({ApiKey.ELECT_LEADERS, ApiKey.ALTER_PARTITION_REASSIGNMENTS})
 #: What a request names, and a response that refuses it does not.
 _NOT_REPEATED = frozenset({"protocol_type", "protocol_name"})
+#: What names an element by several parts, so that a client knows which one was refused.
+_NAMES_BY_PARTS = frozenset({"entity"})
 _CODES = frozenset({"error_code", "partition_error_code"})
 #: What stands where there is nothing, other than the protocol's default.
 _NOTHING = {
@@ -75,7 +77,8 @@ def _made(plan: Plan, asked: Struct | None, code: int, message: str | None, *, t
         elif field.element is not None and field.plan is not None:
             # What is refused as a whole mostly names nothing.
             is_told = not (top and _has_code(plan)) or getattr(asked, "API_KEY", None) in _TOLD_TWICE
-            source = _array(asked, field.name) if is_told and _tells(field.plan) else []
+            tells = _tells(field.plan) or field.name in _NAMES_BY_PARTS
+            source = _array(asked, field.name) if is_told and tells else []
             setattr(made, field.name, [_element(field, one, code, message) for one in source])
         elif field.element is None and field.plan is None and field.name not in _NOT_REPEATED:
             value = _NOTHING.get(field.name) if top or field.name not in _NAMES else None

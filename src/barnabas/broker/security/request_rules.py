@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from barnabas.broker.handlers.registry import Handler
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.message import Message
+    from barnabas.protocol.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
     from barnabas.protocol.messages.create_delegation_token_request import CreateDelegationTokenRequest
     from barnabas.protocol.messages.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
 
@@ -68,6 +69,31 @@ def _describe_users(asked: Asked[DescribeUserScramCredentialsRequest]) -> Verdic
         for _ in asked.request.users or ()
     ]
     return refusal
+
+
+def _move_logs(asked: Asked[AlterReplicaLogDirsRequest]) -> Verdict:
+    """Refuse by partition, as the response is made: the request names them by directory."""
+    from barnabas.protocol.messages.alter_replica_log_dirs_response import (
+        AlterReplicaLogDirPartitionResult,
+        AlterReplicaLogDirsResponse,
+        AlterReplicaLogDirTopicResult,
+    )
+
+    if asked.may_cluster(Op.ALTER):
+        return None
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(
+                topic_name=topic.name,
+                partitions=[
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=CLUSTER_DENIED)
+                    for index in topic.partitions
+                ],
+            )
+            for directory in asked.request.dirs
+            for topic in directory.topics
+        ]
+    )
 
 
 def _create_token(asked: Asked[CreateDelegationTokenRequest]) -> Verdict:
@@ -114,7 +140,7 @@ RULES: dict[int, Rule] = {
     ApiKey.DELETE_ACLS: cluster(Op.ALTER),
     ApiKey.DESCRIBE_CONFIGS: config_rules.describe_configs,
     ApiKey.ALTER_CONFIGS: config_rules.alter_configs,
-    ApiKey.ALTER_REPLICA_LOG_DIRS: cluster(Op.ALTER),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _move_logs,
     ApiKey.DESCRIBE_LOG_DIRS: cluster(Op.DESCRIBE),
     ApiKey.SASL_AUTHENTICATE: _nothing,
     ApiKey.CREATE_PARTITIONS: topic_rules.each("topics", "results", Op.ALTER),

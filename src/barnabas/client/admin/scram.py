@@ -79,7 +79,9 @@ class DescribeScramHandler:
 
     def build_request(self, keys: list[str], timeout_ms: int) -> DescribeUserScramCredentialsRequest:
         """See `AdminApiHandler`."""
-        users = None if self._users is None else [UserName(name=user) for user in self._users]
+        # All users are asked for by an empty list: where it is null, Kafka's brokers cannot say that one may not (they
+        # close the connection instead).
+        users = [UserName(name=user) for user in self._users or ()]
         return DescribeUserScramCredentialsRequest(users=users)
 
     def handle_response(
