@@ -322,6 +322,37 @@ def test_records_are_filtered_followed_live_and_made_like_another(page: Page) ->
     page.locator("pre").get_by_text("7777").wait_for()
 
 
+def test_a_reading_is_saved_by_name_used_after_a_reload_and_forgotten(page: Page, console: RunningConsole) -> None:
+    page.goto(f"{console.url}/#/topic/flights?tab=records")
+    saved = page.get_by_label("Saved readings")
+    saved.wait_for()
+    page.locator("[data-search]").fill("value.n = 597")
+    page.get_by_label("Values as").select_option("json")
+    for name in (ATTACKS[0], "second"):
+        saved.select_option("save")
+        dialog = page.get_by_role("dialog")
+        assert dialog.get_by_role("button", name="Save").is_disabled()
+        dialog.get_by_label("Name").fill(name)
+        dialog.get_by_role("button", name="Save").click()
+        dialog.wait_for(state="detached")
+    page.goto(f"{console.url}/#/topic/wild?tab=records")
+    page.reload()
+    saved.wait_for()
+    assert ATTACKS[0] not in saved.inner_text(), "readings are those of a topic"
+    page.goto(f"{console.url}/#/topic/flights?tab=records")
+    page.reload()
+    saved.select_option(label=ATTACKS[0])
+    assert page.locator("[data-search]").input_value() == "value.n = 597"
+    assert page.get_by_label("Values as").input_value() == "json"
+    page.get_by_role("button", name="Read", exact=True).click()
+    page.locator("[data-ended=end]").wait_for()
+    assert page.locator("tbody tr").count() == 1
+    saved.select_option(label=f"Forget: {ATTACKS[0]}")
+    page.reload()
+    saved.wait_for()
+    assert [text for text in saved.locator("option").all_inner_texts() if "Forget" in text] == ["Forget: second"]
+
+
 def test_a_group_is_found_by_keyboard_and_its_offsets_move_after_a_preview(page: Page) -> None:
     page.wait_for_selector("[data-health]")
     press(page, "g", "g")

@@ -115,6 +115,7 @@ def test_a_given_topology_is_drawn_with_all_of_its_nodes(console: RunningConsole
     assert arrows["counts"] == "written"
     # Its topics bear the application's name, which a topology does not know.
     assert any(topic.startswith("drawn-") and topic.endswith("-repartition") for topic in arrows)
+    assert all(node["kind"] != "untold" for part in found["parts"] for node in part["nodes"])
     for part in found["parts"]:
         assert all(node["x"] >= 0 and node["x"] + node["width"] <= part["width"] + 1 for node in part["nodes"])
         places = {(node["x"] + node["width"] / 2, node["y"]) for node in part["nodes"]}
@@ -137,7 +138,9 @@ def test_a_streams_group_is_drawn_from_what_it_tells(
         assert (rows[name]["known"], rows[name]["state"]) == ("group", "STABLE")
         (part,) = console.get(f"/api/streams/topology?application={name}")["parts"]
         assert part["title"] == "Sub-topology 0"
-        assert [(arrow["topic"], arrow["way"]) for arrow in part["arrows"]] == [(topic, "read")]
+        # Where it writes to topics of others is drawn as what it is: not told.
+        assert [(arrow["topic"], arrow["way"]) for arrow in part["arrows"]] == [(topic, "read"), (None, "")]
+        assert [node["kind"] for node in part["nodes"]] == ["topic", "processor", "untold"]
         member.leave()
 
 
@@ -159,7 +162,7 @@ def test_an_application_is_known_by_its_internal_topics(
     assert (found["known"], found["internalTopics"]) == ("topics", 2)
     (part,) = console.get(f"/api/streams/topology?application={name}")["parts"]
     assert {(arrow["topic"], arrow["way"]) for arrow in part["arrows"]} == {
-        (topic, "read"), (f"{name}-by-word-repartition", "written"),
+        (topic, "read"), (f"{name}-by-word-repartition", "written"), (None, ""),
     }  # fmt: skip
     assert next(node["stores"] for node in part["nodes"] if node["id"] == name) == ["counts"]
     missing = console.get("/api/streams/topology?application=nothing", 404)

@@ -1,4 +1,4 @@
-"""A running console, as its command starts it, and one who is logged in to it."""
+"""A running console, as its command starts it, and those who are logged in to it."""
 
 from __future__ import annotations
 
@@ -13,38 +13,25 @@ from urllib.parse import urlsplit
 TIMEOUT = 120.0
 
 
-class RunningConsole:
-    """`barnabas console` in a process of its own; `get` and `post` ask its API as its own page does.
+class Visitor:
+    """One who asks a console's API as its own page does, with a session of their own."""
 
-    Without `bootstrap_servers` it is `barnabas anatomy`, the console of recordings alone.
-    """
-
-    def __init__(self, bootstrap_servers: str | None, *options: str) -> None:
-        words = ["anatomy"] if bootstrap_servers is None else ["console", "-b", bootstrap_servers]
-        command = [sys.executable, "-m", "barnabas.cli.main", *words, "--listen", "127.0.0.1:0", *options]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.link = self.next_link()
-        self.address = urlsplit(self.link).netloc
+    def __init__(self, address: str) -> None:
+        self.address = address
         self.cookie = ""
 
     @property
     def url(self) -> str:
         return f"http://{self.address}"
 
-    def next_link(self) -> str:
-        """The link of the next line that it prints."""
-        assert self.process.stdout is not None
-        while "/login?token=" not in (line := self.process.stdout.readline()):
-            if not line:
-                raise AssertionError(f"the console did not start: {self.process.communicate()[1]}")
-        return line.split()[2]
-
-    def log_in(self) -> Self:
-        """Use the link up."""
-        parts = urlsplit(self.link)
-        status, headers, _ = self.ask("GET", f"{parts.path}?{parts.query}")
-        assert status == 303
-        self.cookie = headers["set-cookie"].partition(";")[0]
+    def log_in_as(self, user: str, password: str, mechanism: str = "SCRAM-SHA-512", status: int = 200) -> Self:
+        """Log in to the cluster."""
+        document = {"user": user, "password": password, "mechanism": mechanism}
+        headers = {"Content-Type": "application/json", "Origin": self.url}
+        found, given, body = self.ask("POST", "/api/login", json.dumps(document), headers)
+        assert found == status, body
+        if status == 200:
+            self.cookie = given["set-cookie"].partition(";")[0]
         return self
 
     def ask(
@@ -97,6 +84,41 @@ class RunningConsole:
         assert status == 200, body
         events = [part.split("\n", 1) for part in body.decode().split("\n\n") if part.startswith("event: ")]
         return [(kind.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for kind, data in events]
+
+
+class RunningConsole(Visitor):
+    """`barnabas console` in a process of its own.
+
+    Without `bootstrap_servers` it is `barnabas anatomy`, the console of recordings alone.
+    """
+
+    def __init__(self, bootstrap_servers: str | None, *options: str) -> None:
+        words = ["anatomy"] if bootstrap_servers is None else ["console", "-b", bootstrap_servers]
+        command = [sys.executable, "-m", "barnabas.cli.main", *words, "--listen", "127.0.0.1:0", *options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.link = self.next_link()
+        super().__init__(urlsplit(self.link).netloc)
+
+    def next_link(self) -> str:
+        """The link of the next line that it prints."""
+        assert self.process.stdout is not None
+        while " at http" not in (line := self.process.stdout.readline()):
+            if not line:
+                raise AssertionError(f"the console did not start: {self.process.communicate()[1]}")
+        return line.split()[2]
+
+    def log_in(self) -> Self:
+        """Use the link up."""
+        parts = urlsplit(self.link)
+        status, headers, _ = self.ask("GET", f"{parts.path}?{parts.query}")
+        assert status == 303
+        self.cookie = headers["set-cookie"].partition(";")[0]
+        return self
+
+    def log(self) -> str:
+        """End it; what it has told its operator."""
+        self.process.terminate()
+        return self.process.communicate(timeout=TIMEOUT)[1]
 
     def close(self) -> int:
         """End it; its exit code."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from barnabas.cli import logs
 from barnabas.cli.named_values import named_values
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.consumer import Consumer
     from barnabas.client.consumer.share.share_consumer import ShareConsumer
     from barnabas.client.producer.producer import Producer
+    from barnabas.network.selectable import Buffer
+    from barnabas.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 
 
 C = TypeVar("C")
@@ -27,6 +29,7 @@ DEFAULT_SERVERS = "localhost:9092"
 # People wait at a terminal: Kafka's minute would look like a hang.
 API_TIMEOUT_MS = 15_000
 CONNECT_TIMEOUT = 5.0
+_CLIENT_ID = "barnabas-cli"
 _SERVERS = "bootstrap.servers"
 _CONTROLLERS = "bootstrap.controllers"
 
@@ -137,16 +140,44 @@ def check_reachable(
     `settings` of a client (its `section` of them) say how to connect, by TLS and SASL for instance. Raises
     UnreachableError with what became of each, AuthenticationError when one does not let this client in.
     """
+    from barnabas.protocol.framing import encode_request
+    from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
+
+    # Version 0, which every broker there ever was answers.
+    _first_answer(servers, timeout, section, settings or {}, encode_request(ApiVersionsRequest(), 0, 0, _CLIENT_ID))
+
+
+def offered_mechanisms(settings: Mapping[str, Any], timeout: float = CONNECT_TIMEOUT) -> list[str]:
+    """Return the SASL mechanisms that the cluster's listener offers, as it tells them to one who logs in by none.
+
+    `settings` are an admin client's, whose security.protocol is SASL_PLAINTEXT or SASL_SSL. Raises `UnreachableError`.
+    """
+    from barnabas.protocol.api import ApiKey
+    from barnabas.protocol.framing import decode_response, encode_request
+    from barnabas.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
+
+    protocol = str(settings["security.protocol"]).upper().replace("SASL_", "")
+    unsecured = {name: value for name, value in settings.items() if not name.startswith("sasl.")}
+    # No mechanism has this name: the broker refuses it, with the names of those that there are (KIP-43).
+    ask = encode_request(SaslHandshakeRequest(mechanism="?"), 1, 0, _CLIENT_ID)
+    servers = str(settings[_SERVERS])
+    frame = _first_answer(servers, timeout, "admin", {**unsecured, "security.protocol": protocol}, ask)
+    _, answer = decode_response(ApiKey.SASL_HANDSHAKE, 1, frame)
+    return list(cast("SaslHandshakeResponse", answer).mechanisms)
+
+
+def _first_answer(
+    servers: str, timeout: float, section: str, settings: Mapping[str, Any], request: Buffer
+) -> bytes:  # fmt: skip
+    """Return the first answer of any of the servers to a request. Raises UnreachableError, AuthenticationError."""
     from barnabas.client.bootstrap import bootstrap_nodes
     from barnabas.client.client_utils import channel_builder
     from barnabas.config.client_config import ClientConfig
     from barnabas.network.selector import Selector
-    from barnabas.protocol.framing import encode_request
-    from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
 
-    config = ClientConfig(section, {**(settings or {}), _SERVERS: servers})
+    config = ClientConfig(section, {**settings, _SERVERS: servers})
     nodes = {node.id: node for node in bootstrap_nodes(config)}
-    selector = Selector(channel_builder=channel_builder(config, "barnabas-cli"))
+    selector = Selector(channel_builder=channel_builder(config, _CLIENT_ID))
     connected: set[int] = set()
     asked: set[int] = set()
     problems: dict[int, str] = {}
@@ -158,13 +189,12 @@ def check_reachable(
         while len(problems) < len(nodes) and now < deadline:
             now = selector.poll(deadline - now, now)
             if selector.completed_receives:
-                return
+                return bytes(selector.completed_receives[0][1])
             connected.update(selector.connected)
             for node_id in connected - asked:
                 if selector.is_channel_ready(node_id):
                     asked.add(node_id)
-                    # Version 0, which every broker there ever was answers.
-                    selector.send(node_id, [encode_request(ApiVersionsRequest(), 0, 0, "barnabas-cli")])
+                    selector.send(node_id, [request])
             for node_id, why in selector.disconnected.items():
                 if why.authentication_error is not None:
                     raise why.authentication_error

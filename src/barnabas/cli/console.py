@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.arguments import Subparsers, add_client_options, add_command
-from barnabas.cli.connection import API_TIMEOUT_MS, check_reachable, client_settings
+from barnabas.cli.connection import API_TIMEOUT_MS, check_reachable, client_settings, offered_mechanisms
 from barnabas.cli.output import note
 from barnabas.errors import ConfigError
 
@@ -28,6 +28,7 @@ _EXAMPLES = """\
   barnabas console                                      the cluster at localhost:9092
   barnabas console -b kafka-1:9092 --read-only          any Kafka, and nothing can be changed
   barnabas console --config client.properties           as the principal of these settings
+  barnabas console -X security.protocol=SASL_SSL --login   each person as themselves
 """
 
 
@@ -38,6 +39,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--listen", metavar="HOST:PORT", default=DEFAULT_LISTEN, help=f"where the page is (else {DEFAULT_LISTEN})"
     )
     parser.add_argument("--read-only", action="store_true", help="change nothing in the cluster")
+    parser.add_argument("--login", action="store_true", help="have each person log in to the cluster, by SASL")
     parser.add_argument(
         "--allowed-host",
         metavar="HOST[:PORT]",
@@ -81,12 +83,27 @@ def run(args: Namespace) -> int:
 
     settings = _settings(args)
     logs.set_up(verbose=args.verbose)
-    check_reachable(str(settings.clients["admin"]["bootstrap.servers"]), settings=settings.clients["admin"])
+    admin = settings.clients["admin"]
+    if args.login:
+        settings = settings._replace(login=_ways_to_log_in(settings))
+    else:
+        check_reachable(str(admin["bootstrap.servers"]), settings=admin)
     console = Console(settings)
     if args.until_stdin_ends:
         threading.Thread(target=_stop_at_end_of_input, args=(console,), daemon=True).start()
-    asyncio.run(console.serve(_say, _say))
+    say = _say_address if args.login else _say
+    asyncio.run(console.serve(say, say))
     return 0
+
+
+def _ways_to_log_in(settings: ConsoleSettings) -> tuple[str, ...]:
+    """Return by which mechanisms people may log in. Raises `ConfigError`, `UnreachableError`."""
+    from barnabas.console.credentials import check_leaves_open_who, offered_here
+
+    for each in settings.clients.values():
+        check_leaves_open_who(each)
+    admin = settings.clients["admin"]
+    return offered_here(offered_mechanisms(admin), admin.get("sasl.mechanism"))
 
 
 def check_installed() -> None:
@@ -108,12 +125,13 @@ def start_beside(listeners: Sequence[Listener], client_settings_file: str | None
         start_for(["--config", client_settings_file])
         return
     plain = next((listener for listener in listeners if listener.protocol == "PLAINTEXT"), None)
-    if plain is None:
-        note(
-            "--console: no listener is PLAINTEXT; start `barnabas console --config FILE` with the settings of a client"
-        )
-        return
-    start_for(["-b", plain.address.replace("*", "127.0.0.1")])
+    sasl = next((listener for listener in listeners if listener.protocol == "SASL_PLAINTEXT"), None)
+    if plain is not None:
+        start_for(["-b", plain.address.replace("*", "127.0.0.1")])
+    elif sasl is not None:
+        start_for(["-b", sasl.address.replace("*", "127.0.0.1"), "-X", "security.protocol=SASL_PLAINTEXT", "--login"])
+    else:
+        note("--console: all listeners want TLS; start `barnabas console --config FILE` with a client's settings")
 
 
 def start_for(connection: Sequence[str]) -> None:
@@ -148,7 +166,8 @@ def _settings(args: Namespace) -> ConsoleSettings:
         "producer": client_settings(args, "producer", {**defaults, "max.block.ms": API_TIMEOUT_MS}),
     }
     servers = str(clients["admin"]["bootstrap.servers"])
-    connection = ("-b", servers, *(("--config", args.config) if args.config else ()))
+    # A person's commands have settings of their own.
+    connection = ("-b", servers, *(("--config", args.config) if args.config and not args.login else ()))
     return ConsoleSettings(
         clients,
         connection,
@@ -193,6 +212,10 @@ def _topologies(given: Sequence[str]) -> dict[str, TopologyDescription]:
 
 def _say(link: str) -> None:
     print(f"console at {link} (valid once, for five minutes)", flush=True)
+
+
+def _say_address(address: str) -> None:
+    print(f"console at {address} (each person logs in to the cluster)", flush=True)
 
 
 def _stop_at_end_of_input(console: Console) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypedDict
 
+from barnabas.console.sessions import STRANGER, Who
+
 log = logging.getLogger("barnabas.console")
 
 #: So many changes are shown; the file has all.
@@ -28,10 +30,14 @@ _NAMES_ONLY = frozenset({"set", "settings"})
 
 
 class Change(TypedDict):
-    """A change that was asked for: when (epoch ms), by which login, from where, what, and its HTTP status."""
+    """A change that was asked for: when (epoch ms), by which login and user, from where, what, and its HTTP status.
+
+    `user` is None where the login was by a link.
+    """
 
     at: int
     login: int
+    user: str | None
     address: str
     path: str
     fields: dict[str, Any]
@@ -51,18 +57,19 @@ class ChangeLog:
         if path is not None:
             path.open("a").close()
 
-    def add(self, login: int, address: str, path: str, body: bytes, status: int) -> None:
-        """Note a change; one that was only tried (`dryRun`) is none. A stranger's (login 0) is logged only."""
+    def add(self, who: Who, address: str, path: str, body: bytes, status: int) -> None:
+        """Note a change; one that was only tried (`dryRun`) is none. A stranger's is logged only."""
         fields = fields_of(body)
         if fields is None:
             return
-        if login == 0:
+        if who == STRANGER:
             # One who can reach the port must not be able to fill the disk.
             log.info("%s asked for %r without a login: %s", address, path[:_LONGEST_TEXT], status)
             return
         change: Change = {
             "at": self._now_ms(),
-            "login": login,
+            "login": who.number,
+            "user": who.user,
             "address": address,
             "path": path,
             "fields": fields,
@@ -78,9 +85,9 @@ class ChangeLog:
             except OSError as problem:
                 log.warning("%s: the change above could not be written: %s", self._path, problem.strerror)
 
-    def newest(self) -> list[Change]:
-        """Return what is remembered, the newest first."""
-        return list(self._newest)
+    def newest(self, user: str | None = None) -> list[Change]:
+        """Return what is remembered of a user, or of all who came by a link, the newest first."""
+        return [change for change in self._newest if change["user"] == user]
 
 
 def fields_of(body: bytes) -> dict[str, Any] | None:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from barnabas.aio import AdminClient
     from barnabas.console.answers import Body
     from barnabas.console.commands import Commands
-    from barnabas.console.sampler import Point, Sample, Sampler
+    from barnabas.console.sampler import Point, Sample
+    from barnabas.console.session_clients import SessionClients
 
 
 class GroupRow(TypedDict):
@@ -117,8 +118,9 @@ async def all_groups(admin: AdminClient, commands: Commands) -> Groups:
     return {"groups": rows, "missing": sorted(listed.errors), "command": commands.line("group", "list")}
 
 
-async def group(admin: AdminClient, name: str, sampler: Sampler, now_ms: int, commands: Commands) -> Group:
+async def group(clients: SessionClients, name: str, now_ms: int, commands: Commands) -> Group:
     """Return one group. Raises `GroupIdNotFoundError`, `GroupAuthorizationError`, ..."""
+    admin, sampler = clients.admin, clients.sampler
     description = await described_group(admin, name)
     committed, told = await positions_of(admin, description)
     owners = _owners(description)

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from barnabas.aio import Producer
 from barnabas.clock import wall_clock_ms
 from barnabas.console import export, records, redrive
 from barnabas.console.answers import Body, number_parameter, parameter
-from barnabas.console.decoders import Decoders
 from barnabas.console.masking import Masks, refuse_unless_shown
+from barnabas.console.visible_topics import check_topics
 from barnabas.errors import ConfigError, IllegalArgumentError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from barnabas.aio import AdminClient
-    from barnabas.console.commands import Commands
-    from barnabas.console.registry import Registry
+    from barnabas.console.masking import Rule
     from barnabas.console.scan import ScanRequest
-    from barnabas.console.settings import ConsoleSettings
+    from barnabas.console.session_clients import SessionClients, Shared
 
 _LONGEST_SCAN = 600
 _SIDES = ("key", "value")
@@ -37,25 +34,13 @@ _NOT_REDRIVEN = (
 
 
 class RecordRoutes:
-    """Reading and producing, for one cluster; `close` ends what runs."""
+    """Reading and producing, with the clients of the session that asks (`clients_of`)."""
 
-    def __init__(
-        self, settings: ConsoleSettings, registry: Registry | None, admin: Callable[[], AdminClient], commands: Commands
-    ) -> None:
-        self._masks = Masks(settings.masks)
-        schema_of = None if registry is None else registry.schema
-        self._decoders = Decoders(schema_of, settings.messages, settings.message_rules)
-        self._settings = settings
-        self._admin = admin
-        self._commands = commands
-        self.scans = records.Scans(settings.clients["consumer"], self._decoders)
-        self._producer: Producer[bytes, bytes] | None = None
-
-    async def close(self) -> None:
-        """End scans, and the producer if there is one."""
-        self.scans.cancel_all()
-        if self._producer is not None:
-            await self._producer.close()
+    def __init__(self, masks: Iterable[Rule], shared: Shared, clients_of: Callable[[Request], SessionClients]) -> None:
+        self._masks = Masks(masks)
+        self._decoders = shared.decoders
+        self._commands = shared.commands
+        self._clients_of = clients_of
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""
@@ -97,34 +82,37 @@ class RecordRoutes:
 
     async def _forms(self, request: Request) -> Response:
         topic = request.path_params["topic"]
+        # Which message a topic holds is the console's own knowledge.
+        await check_topics(self._clients_of(request).admin, [topic], "the reading")
         means = {side: self._decoders.form_of(topic, side, "auto") for side in _SIDES}
         return JSONResponse({"forms": self._decoders.forms, "auto": means})
 
     async def _scan(self, request: Request) -> Response:
-        reading = self._reading(request, records.MOST_SHOWN)
-        self.scans.check()
+        reading, clients = self._reading(request, records.MOST_SHOWN), self._clients_of(request)
+        clients.scans.check()
         if reading.is_live:
             # A tail goes on until its reader leaves.
             reading = reading._replace(seconds=24 * 3600.0)
-        scan = await self._request(reading)
-        return StreamingResponse(self.scans.events(scan), media_type="text/event-stream")
+        scan = await self._request(clients, reading)
+        return StreamingResponse(clients.scans.events(scan), media_type="text/event-stream")
 
     async def _export(self, request: Request) -> Response:
         form = export.FORMS.get(parameter(request, "form", "ndjson"))
         if form is None:
             raise IllegalArgumentError(f"form must be one of {', '.join(export.FORMS)}")
         reading = self._reading(request, export.MOST_EXPORTED)._replace(is_live=False)
-        self.scans.check()
-        scan = await self._request(reading)
+        clients = self._clients_of(request)
+        clients.scans.check()
+        scan = await self._request(clients, reading)
         if scan.mask is not None and parameter(request, "form") == "parquet":
             scan.mask.refuse("a Parquet file has keys and values as they are; export ndjson or csv")
         name = re.sub(r"[^\w.-]", "_", reading.topic)
         extension = parameter(request, "form", "ndjson")
         disposition = {"Content-Disposition": f'attachment; filename="{name}.{extension}"'}
-        return StreamingResponse(form.write(self.scans, scan, self._decoders), 200, disposition, form.media_type)
+        return StreamingResponse(form.write(clients.scans, scan, self._decoders), 200, disposition, form.media_type)
 
-    async def _request(self, reading: records.Reading) -> ScanRequest:
-        scan = await records.scan_request(self._admin(), reading, wall_clock_ms())
+    async def _request(self, clients: SessionClients, reading: records.Reading) -> ScanRequest:
+        scan = await records.scan_request(clients.admin, reading, wall_clock_ms())
         mask = self._masks.of(reading.topic)
         if mask is not None:
             mask.check(scan.condition)
@@ -132,33 +120,30 @@ class RecordRoutes:
 
     async def _one(self, request: Request) -> Response:
         _check_arrow()
-        self.scans.check()
+        clients = self._clients_of(request)
+        clients.scans.check()
         place = (request.path_params["topic"], request.path_params["partition"], request.path_params["offset"])
-        scan = await records.one_record_request(self._admin(), place, self._forms_of(request))
+        scan = await records.one_record_request(clients.admin, place, self._forms_of(request))
         topic, partition, offset = place
-        row = await self.scans.one(scan._replace(mask=self._masks.of(topic)))
+        row = await clients.scans.one(scan._replace(mask=self._masks.of(topic)))
         command = self._commands.line("consume", topic, "-p", str(partition), "--from", str(offset), "-n", "1")
         return JSONResponse({**row, "topic": topic, "command": command})
 
     async def _produce(self, request: Request) -> Response:
-        body = await Body.of(request)
+        body, clients = await Body.of(request), self._clients_of(request)
         topic = request.path_params["topic"]
         # A producer would have a topic made that is not there, where brokers do that.
-        await self._admin().describe_topics([topic])
-        done = await records.produce(self._sender(), topic, body, self._commands)
+        await clients.admin.describe_topics([topic])
+        done = await records.produce(clients.producer(), topic, body, self._commands)
         return JSONResponse(done)
 
     async def _redrive(self, request: Request) -> Response:
         _check_arrow()
         refuse_unless_shown(self._masks.of(request.path_params["topic"]), _NOT_REDRIVEN)
-        body, topic, clients = await Body.of(request), request.path_params["topic"], (self._admin(), self._sender())
-        done = await redrive.redrive(clients, self.scans, topic, body, wall_clock_ms(), self._commands)
+        body, topic, clients = await Body.of(request), request.path_params["topic"], self._clients_of(request)
+        both = (clients.admin, clients.producer())
+        done = await redrive.redrive(both, clients.scans, topic, body, wall_clock_ms(), self._commands)
         return JSONResponse(done)
-
-    def _sender(self) -> Producer[bytes, bytes]:
-        if self._producer is None:
-            self._producer = Producer(self._settings.clients["producer"])
-        return self._producer
 
 
 def _check_arrow() -> None:

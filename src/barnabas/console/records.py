@@ -15,8 +15,15 @@ from barnabas.console.filters import parse_filter
 from barnabas.console.live import encoded
 from barnabas.console.masking import MASK
 from barnabas.console.scan import Progress, Scan, ScannedRow, ScanRequest
+from barnabas.console.scan_threads import MOST_SCANS, ScanThreads
 from barnabas.console.topics import offset_bounds
-from barnabas.errors import IllegalArgumentError, KafkaError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
+from barnabas.errors import (
+    IllegalArgumentError,
+    IllegalStateError,
+    KafkaError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -28,7 +35,6 @@ if TYPE_CHECKING:
 MOST_SHOWN = 1000
 _NEWEST = re.compile(r"newest:(\d{1,9})", re.ASCII)
 SHORT, LONG = 2000, 4 * 1024 * 1024
-MOST_SCANS = 4
 #: Parts that wait for a slow reader; then the scan waits, too.
 MOST_WAITING = 16
 _ENCODERS: Mapping[str, Callable[[str], bytes]] = {"text": str.encode, "hex": bytes.fromhex}
@@ -160,12 +166,18 @@ def link_of(topic: str, partition: int, offset: int) -> str:
 
 
 class Scans:
-    """The scans that run now: bounded in number, each in a thread, cancelled with its reader."""
+    """The scans of a session that run now: bounded in number, each in a thread, cancelled with its reader."""
 
-    def __init__(self, client: Mapping[str, Any], decoders: Decoders) -> None:
+    def __init__(self, client: Mapping[str, Any], decoders: Decoders, threads: ScanThreads) -> None:
         self._client = client
         self._decoders = decoders
+        self._threads = threads
         self._running: set[Scan] = set()
+
+    @property
+    def are_running(self) -> bool:
+        """Whether any scan runs."""
+        return bool(self._running)
 
     def form_of(self, topic: str, side: str) -> str:
         """Return the form in which a side of a topic's records is read where none is asked for."""
@@ -180,9 +192,13 @@ class Scans:
         """Raise `IllegalArgumentError` when no further scan may begin."""
         if len(self._running) >= MOST_SCANS:
             raise IllegalArgumentError(f"{MOST_SCANS} scans are running; cancel one, or wait")
+        if self._threads.is_full:
+            raise IllegalStateError(f"{self._threads.running} scans of all people are running; wait until one ends")
 
     async def parts(self, request: ScanRequest) -> AsyncIterator[list[ScannedRow] | Progress | str]:
         """Run a scan; yield its matches, its progress, and at last why it ended. Raises `KafkaError`, `ImportError`."""
+        # Several may have passed an earlier check while they looked up where to begin.
+        self.check()
         loop = asyncio.get_running_loop()
         queue: asyncio.Queue[list[ScannedRow] | Progress | None] = asyncio.Queue()
         scan = Scan(self._client, request, self._decoders)
@@ -197,9 +213,11 @@ class Scans:
                 return scan.run(put, put)
             finally:
                 put(None)
+                loop.call_soon_threadsafe(self._ended)
 
         self._running.add(scan)
-        running = asyncio.ensure_future(asyncio.to_thread(run))
+        self._threads.running += 1
+        running = loop.run_in_executor(self._threads.executor, run)
         try:
             while (part := await queue.get()) is not None:
                 yield part
@@ -209,6 +227,9 @@ class Scans:
             self._running.discard(scan)
             # Its thread ends within a poll; its error is dropped, as no request waits for it any more.
             running.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    def _ended(self) -> None:
+        self._threads.running -= 1
 
     async def events(self, request: ScanRequest) -> AsyncIterator[bytes]:
         """Yield a scan as server-sent events: records, progress, done or failed."""

@@ -83,7 +83,7 @@ class Point(NamedTuple):
 class Sampler:
     """Takes samples while `hub` is watched, and publishes what `views` make of them.
 
-    `now_ms` gives epoch milliseconds, `monotonic` seconds.
+    `now_ms` gives epoch milliseconds, `monotonic` seconds; `turns` bounds how many samplers look at the same time.
     """
 
     def __init__(
@@ -92,11 +92,13 @@ class Sampler:
         hub: Hub,
         clocks: tuple[Callable[[], int], Callable[[], float]],
         views: Mapping[str, Callable[[Sample, deque[Point]], object]],
+        turns: asyncio.Semaphore | None = None,
     ) -> None:
         self._admin = admin
         self._hub = hub
         self._now_ms, self._monotonic = clocks
         self._views = views
+        self._turns = asyncio.Semaphore() if turns is None else turns
         self.last: Sample | None = None
         self.points: deque[Point] = deque(maxlen=REMEMBERED)
         self.lag_clock = LagClock()
@@ -106,6 +108,11 @@ class Sampler:
         """Sample until cancelled."""
         while True:
             await self._hub.watched()
+            took = await self._look()
+            await asyncio.sleep(max(INTERVAL, took / SHARE) - took)
+
+    async def _look(self) -> float:
+        async with self._turns:
             began = self._monotonic()
             try:
                 await self.sample()
@@ -114,8 +121,7 @@ class Sampler:
             except Exception:
                 log.exception("a sample of the cluster failed; the next one is taken as usual")
                 self._hub.publish("trouble", {"error": "Fault", "message": "the console's log says how it failed"})
-            took = self._monotonic() - began
-            await asyncio.sleep(max(INTERVAL, took / SHARE) - took)
+            return self._monotonic() - began
 
     async def sample(self) -> Sample:
         """Take one sample, remember it, and publish its views. Raises `KafkaError`."""

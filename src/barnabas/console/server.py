@@ -24,7 +24,6 @@ from starlette.staticfiles import StaticFiles
 
 from barnabas import __version__
 from barnabas.admin import ConfigResource
-from barnabas.aio import AdminClient
 from barnabas.clock import wall_clock_ms
 from barnabas.console import (
     access,
@@ -43,18 +42,19 @@ from barnabas.console.anatomy_routes import AnatomyRoutes
 from barnabas.console.answers import Body, number_parameter, on_fault, on_kafka_error, parameter
 from barnabas.console.change_log import ChangeLog
 from barnabas.console.commands import Commands
-from barnabas.console.guard import LOGIN, Guard, Rules
-from barnabas.console.live import Hub
+from barnabas.console.decoders import Decoders
+from barnabas.console.guard import LOG_IN, LOGIN, SESSION, Guard, Rules
+from barnabas.console.login_routes import Logins
 from barnabas.console.record_routes import RecordRoutes
 from barnabas.console.registry import Registry
-from barnabas.console.sampler import Sampler
-from barnabas.console.sessions import Sessions
+from barnabas.console.scan_threads import ScanThreads
+from barnabas.console.session_clients import SessionClients, Shared, Views
+from barnabas.console.sessions import STRANGER, Sessions
 from barnabas.console.settings import ConsoleSettings, check_exposure, host_names
-from barnabas.errors import ConfigError, IllegalArgumentError, KafkaError
+from barnabas.errors import AuthenticationError, ConfigError, IllegalArgumentError, KafkaError
 
 log = logging.getLogger("barnabas.console")
 
-_KINDS = ("overview", "rates", "lags", "reads", "trouble")
 _SHUTDOWN_SECONDS = 2
 
 
@@ -69,16 +69,30 @@ class Console:
         self._settings = settings
         self._socket = _bound(settings)
         self.port: int = self._socket.getsockname()[1]
-        self.sessions = Sessions(time.monotonic)
+        self._over_tls = settings.tls_certificate is not None
+        # Only a page of this very host, by TLS, can set a cookie with that prefix.
+        self._cookie = f"{'__Host-' if self._over_tls else ''}barnabas-console-{self.port}"
         self.commands = Commands(settings.connection)
         self._changes = _change_log(settings.change_log)
         self._server: _Server | None = None
-        self._admin: AdminClient | None = None
         self._registry = None if settings.schema_registry is None else Registry(settings.schema_registry)
-        self._records = None
-        if settings.has_cluster:
-            self._records = RecordRoutes(settings, self._registry, lambda: self.admin, self.commands)
+        schema_of = None if self._registry is None else self._registry.schema
+        decoders = Decoders(schema_of, settings.messages, settings.message_rules)
+        self._shared = Shared(ScanThreads(), decoders, self.commands, self._views())
+        self._records = RecordRoutes(settings.masks, self._shared, self._of)
         self._anatomy = AnatomyRoutes(settings.recordings)
+        # The clients of all sessions, where people do not log in to the cluster themselves.
+        self._clients: SessionClients | None = None
+        self._logins = Logins(settings, self._shared, self._set_cookie) if settings.login else None
+        self.sessions = Sessions(time.monotonic) if self._logins is None else self._logins.sessions
+
+    def _views(self) -> Views:
+        return {
+            "overview": lambda sample, points: overview.overview(sample, points, self.commands),
+            "rates": overview.rates,
+            "lags": groups.lags,
+            "reads": groups.reads,
+        }
 
     @property
     def url(self) -> str:
@@ -88,7 +102,9 @@ class Console:
         return f"{scheme}://{host}:{self.port}"
 
     def new_link(self) -> str:
-        """Return a link that lets in once, within five minutes."""
+        """Return a link that lets in once, within five minutes; with logins where one logs in."""
+        if self._logins is not None:
+            return f"{self.url}/"
         return f"{self.url}{LOGIN}?token={self.sessions.new_link()}"
 
     async def serve(self, on_ready: Callable[[str], None], on_new_link: Callable[[str], None] | None = None) -> None:
@@ -102,7 +118,6 @@ class Console:
             loop.add_signal_handler(signal.SIGHUP, lambda: on_new_link(self.new_link()))
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, self.stop)
-        self._hub = Hub(_KINDS)
         config = uvicorn.Config(
             self._application(),
             log_config=None,
@@ -115,8 +130,7 @@ class Console:
             ssl_certfile=self._settings.tls_certificate,
             ssl_keyfile=self._settings.tls_key,
         )
-        scans = [] if self._records is None else [self._records.scans.cancel_all]
-        self._server = _Server(config, [self._hub.close, self._anatomy.close, *scans])
+        self._server = _Server(config, [self._end_streams])
         self._on_ready = on_ready
         await self._server.serve(sockets=[self._socket])
 
@@ -125,59 +139,68 @@ class Console:
         if self._server is not None:
             self._server.should_exit = True
 
-    @property
-    def admin(self) -> AdminClient:
-        """The one admin client."""
-        assert self._admin is not None
-        return self._admin
+    def _end_streams(self) -> None:
+        self._anatomy.close()
+        for one in (self._clients, self._logins):
+            if one is not None:
+                one.end_streams()
+
+    def _of(self, request: Request) -> SessionClients:
+        """Return the clients of the session that asks. Raises `AuthenticationError` where it has ended."""
+        if self._logins is not None:
+            return self._logins.clients_of(request.scope["state"]["who"])
+        assert self._clients is not None
+        return self._clients
 
     def _application(self) -> Guard:
         rules = Rules(
             hosts=host_names(self._settings, self.port),
-            cookie=f"barnabas-console-{self.port}",
+            cookie=self._cookie,
             read_only=self._settings.read_only,
-            over_tls=self._settings.tls_certificate is not None,
+            over_tls=self._over_tls,
+            by_login=self._logins is not None,
+            proxied=frozenset(name.lower() for name in self._settings.allowed_hosts),
         )
-        self._cookie = rules.cookie
         application = Starlette(
             routes=self._routes(),
-            lifespan=self._cluster_lifespan if self._settings.has_cluster else self._lifespan,
-            exception_handlers={KafkaError: on_kafka_error, Exception: on_fault},
+            lifespan=self._lifespan,
+            exception_handlers={
+                AuthenticationError: self._on_refusal,
+                KafkaError: self._on_kafka_error,
+                Exception: on_fault,
+            },
         )
         return Guard(application, rules, self.sessions, self._changes)
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, application: Starlette) -> AsyncIterator[None]:
-        self._on_ready(self.new_link())
-        yield
-
-    @contextlib.asynccontextmanager
-    async def _cluster_lifespan(self, application: Starlette) -> AsyncIterator[None]:
-        assert self._records is not None
-        async with AdminClient(self._settings.clients["admin"]) as self._admin:
-            views = {
-                "overview": lambda sample, points: overview.overview(sample, points, self.commands),
-                "rates": overview.rates,
-                "lags": groups.lags,
-                "reads": groups.reads,
-            }
-            self._sampler = sampler = Sampler(self._admin, self._hub, (wall_clock_ms, time.monotonic), views)
-            sampling = asyncio.create_task(sampler.run())
+        async with contextlib.AsyncExitStack() as ending:
+            if self._logins is not None:
+                await ending.enter_async_context(self._logins)
+            elif self._settings.has_cluster:
+                self._clients = SessionClients(self._settings.clients, self._shared)
+                ending.push_async_callback(self._clients.close)
+                self._clients.start()
             self._on_ready(self.new_link())
-            try:
-                yield
-            finally:
-                await self._records.close()
-                sampling.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await sampling
+            yield
+
+    async def _on_refusal(self, request: Request, error: Exception) -> Response:
+        """Answer where the cluster does not let a client in any more."""
+        if self._logins is not None:
+            self._logins.refused(request.scope["state"]["who"])
+        return await self._on_kafka_error(request, error)
+
+    async def _on_kafka_error(self, request: Request, error: Exception) -> Response:
+        """Answer with an error of the cluster's; or that the session, and with it its clients, ended meanwhile."""
+        if self._logins is None or self._logins.is_there(request.scope["state"]["who"]) or _is_login(request):
+            return await on_kafka_error(request, error)
+        return JSONResponse({"error": "NotLoggedIn", "message": "this session has ended: log in again"}, 401)
 
     def _routes(self) -> list[BaseRoute]:
         static = StaticFiles(directory=str(files("barnabas.console") / "static"), html=True)
         return [
-            Route(LOGIN, self._login),
-            Route("/api/session", self._session),
-            Route("/api/events", self._events),
+            *([Route(LOGIN, self._login, methods=["GET"])] if self._logins is None else self._logins.routes()),
+            Route(SESSION, self._session, methods=["GET"]),
             *self._anatomy.routes(),
             *self._routes_of_cluster(),
             Route("/api/changes", self._changes_made, methods=["GET"]),
@@ -186,9 +209,10 @@ class Console:
         ]
 
     def _routes_of_cluster(self) -> list[BaseRoute]:
-        if self._records is None:
+        if not self._settings.has_cluster:
             return []
         return [
+            Route("/api/events", self._events, methods=["GET"]),
             *self._topic_routes(),
             *self._records.routes(),
             *self._group_routes(),
@@ -202,21 +226,21 @@ class Console:
 
         def one(request: Request) -> Awaitable[Any]:
             name = parameter(request, "query")
-            return spark_queries.query(self.admin, folders, name, self._sampler, self.commands)
+            return spark_queries.query(self._of(request), folders, name, self.commands)
 
         def drawn(request: Request) -> Awaitable[Any]:
-            return topologies.topology(self.admin, parameter(request, "application"), given, self.commands)
+            return topologies.topology(self._of(request).admin, parameter(request, "application"), given, self.commands)
 
         return [
-            self._get("/api/spark", lambda _: spark_queries.queries(self.admin, folders, self._sampler)),
+            self._get("/api/spark", lambda r: spark_queries.queries(self._of(r), folders)),
             self._get("/api/spark/query", one),
-            self._get("/api/streams", lambda _: topologies.applications(self.admin, given, self.commands)),
+            self._get("/api/streams", lambda r: topologies.applications(self._of(r).admin, given, self.commands)),
             self._get("/api/streams/topology", drawn),
         ]
 
     def _schema_routes(self) -> list[BaseRoute]:
         registry = self._registry
-        if registry is None:
+        if registry is None or not self._has_schemas:
             return []
         return [
             self._get("/api/schemas", lambda _: schemas.subjects(registry)),
@@ -230,11 +254,11 @@ class Console:
     def _topic_routes(self) -> list[BaseRoute]:
         one = "/api/topics/{topic}"
         return [
-            self._get("/api/topics", lambda _: topics.topic_names(self.admin, self.commands)),
-            self._get("/api/sizes", lambda _: topics.topic_sizes(self.admin, self.commands)),
-            self._get(one, lambda r: topics.topic(self.admin, r.path_params["topic"], self.commands)),
-            self._get(f"{one}/settings", lambda r: self._topic_settings(r.path_params["topic"])),
-            self._post("/api/topics", lambda r, body: topic_changes.create(self.admin, body, self.commands)),
+            self._get("/api/topics", lambda r: topics.topic_names(self._of(r).admin, self.commands)),
+            self._get("/api/sizes", lambda r: topics.topic_sizes(self._of(r).admin, self.commands)),
+            self._get(one, lambda r: topics.topic(self._of(r).admin, r.path_params["topic"], self.commands)),
+            self._get(f"{one}/settings", self._topic_settings),
+            self._post("/api/topics", lambda r, body: topic_changes.create(self._of(r).admin, body, self.commands)),
             *(
                 self._post(f"{one}/{name}", functools.partial(self._change_topic, change))
                 for name, change in {
@@ -249,13 +273,13 @@ class Console:
     def _group_routes(self) -> list[BaseRoute]:
         def one(request: Request) -> Awaitable[Any]:
             name = parameter(request, "group")
-            return groups.group(self.admin, name, self._sampler, wall_clock_ms(), self.commands)
+            return groups.group(self._of(request), name, wall_clock_ms(), self.commands)
 
         def move(request: Request, body: Body) -> Awaitable[Any]:
-            return group_offsets.move_offsets(self.admin, body, wall_clock_ms(), self.commands)
+            return group_offsets.move_offsets(self._of(request).admin, body, wall_clock_ms(), self.commands)
 
         return [
-            self._get("/api/groups", lambda _: groups.all_groups(self.admin, self.commands)),
+            self._get("/api/groups", lambda r: groups.all_groups(self._of(r).admin, self.commands)),
             self._get("/api/group", one),
             self._post("/api/group/offsets", move),
             self._post("/api/group/offsets/forget", self._changing(group_offsets.forget_offsets)),
@@ -266,10 +290,10 @@ class Console:
     def _transaction_routes(self) -> list[BaseRoute]:
         def hanging(request: Request) -> Awaitable[Any]:
             minutes = number_parameter(request, "minutes", 15)
-            return transactions.hanging_transactions(self.admin, minutes, wall_clock_ms(), self.commands)
+            return transactions.hanging_transactions(self._of(request).admin, minutes, wall_clock_ms(), self.commands)
 
         return [
-            self._get("/api/transactions", lambda _: transactions.transactions(self.admin, self.commands)),
+            self._get("/api/transactions", lambda r: transactions.transactions(self._of(r).admin, self.commands)),
             self._get("/api/transactions/hanging", hanging),
             self._post("/api/transactions/end", self._changing(transactions.end_transaction)),
             self._post("/api/transactions/abort-hanging", self._changing(transactions.abort_hanging)),
@@ -277,18 +301,18 @@ class Console:
 
     def _cluster_routes(self) -> list[BaseRoute]:
         def of_broker(request: Request) -> Awaitable[Any]:
-            return cluster_parts.broker_settings(self.admin, _broker(request), self.commands)
+            return cluster_parts.broker_settings(self._of(request).admin, _broker(request), self.commands)
 
         def change_broker(request: Request, body: Body) -> Awaitable[Any]:
-            return cluster_parts.alter_broker(self.admin, _broker(request), body, self.commands)
+            return cluster_parts.alter_broker(self._of(request).admin, _broker(request), body, self.commands)
 
         return [
             *self._transaction_routes(),
             self._get("/api/brokers/{broker}/settings", of_broker),
             self._post("/api/brokers/{broker}/settings", change_broker),
-            self._get("/api/quotas", lambda _: cluster_parts.quotas(self.admin, self.commands)),
-            self._get("/api/acls", lambda _: access.acls(self.admin, self.commands)),
-            self._get("/api/users", lambda _: access.users(self.admin, self.commands)),
+            self._get("/api/quotas", lambda r: cluster_parts.quotas(self._of(r).admin, self.commands)),
+            self._get("/api/acls", lambda r: access.acls(self._of(r).admin, self.commands)),
+            self._get("/api/users", lambda r: access.users(self._of(r).admin, self.commands)),
             *(
                 self._post(f"/api/{path}", self._changing(change))
                 for path, change in {
@@ -315,15 +339,16 @@ class Console:
 
         return Route(path, endpoint, methods=["POST"])
 
-    def _topic_settings(self, name: str) -> Awaitable[topics.Settings]:
+    def _topic_settings(self, request: Request) -> Awaitable[topics.Settings]:
+        name = request.path_params["topic"]
         command = self.commands.line("config", "get", "topic", name, "--all")
-        return topics.settings_of(self.admin, ConfigResource.topic(name), command)
+        return topics.settings_of(self._of(request).admin, ConfigResource.topic(name), command)
 
     def _change_topic(self, change: Callable[..., Awaitable[Any]], request: Request, body: Body) -> Awaitable[Any]:
-        return change(self.admin, request.path_params["topic"], body, self.commands)
+        return change(self._of(request).admin, request.path_params["topic"], body, self.commands)
 
     def _changing(self, change: Callable[..., Awaitable[Any]]) -> Callable[[Request, Body], Awaitable[Any]]:
-        return lambda _, body: change(self.admin, body, self.commands)
+        return lambda request, body: change(self._of(request).admin, body, self.commands)
 
     async def _login(self, request: Request) -> Response:
         session = self.sessions.redeem(parameter(request, "token"))
@@ -333,11 +358,25 @@ class Console:
             )
             return PlainTextResponse(text, 401)
         response = RedirectResponse("/", 303)
-        over_tls = self._settings.tls_certificate is not None
-        response.set_cookie(self._cookie, session, httponly=True, samesite="strict", secure=over_tls, path="/")
+        self._set_cookie(response, session)
         return response
 
+    def _set_cookie(self, response: Response, session: str | None) -> None:
+        """Give a session to the browser, or with None have it forget its own."""
+        age = None if session is not None else 0
+        response.set_cookie(
+            self._cookie, session or "", max_age=age, httponly=True, samesite="strict", secure=self._over_tls, path="/"
+        )
+
+    @property
+    def _has_schemas(self) -> bool:
+        # A registry knows nothing of the cluster's users, and its subjects are named by topics.
+        return self._registry is not None and self._logins is None
+
     async def _session(self, request: Request) -> Response:
+        who = request.scope["state"]["who"]
+        if who == STRANGER:
+            return JSONResponse({"mechanisms": list(self._settings.login)})
         return JSONResponse(
             {
                 "version": __version__,
@@ -345,17 +384,19 @@ class Console:
                 "connection": self.commands.line().split()[1:],
                 "hasCluster": self._settings.has_cluster,
                 "hasAnatomy": bool(self._settings.recordings),
-                "hasSchemas": self._registry is not None,
+                "hasSchemas": self._has_schemas,
+                "user": who.user,
             }
         )
 
     async def _changes_made(self, request: Request) -> Response:
-        return JSONResponse({"changes": self._changes.newest()})
+        return JSONResponse({"changes": self._changes.newest(request.scope["state"]["who"].user)})
 
     async def _events(self, request: Request) -> Response:
         kinds = parameter(request, "kinds").split(",")
-        self._hub.check(kinds)
-        return StreamingResponse(self._hub.events(kinds), media_type="text/event-stream")
+        hub = self._of(request).hub
+        hub.check(kinds)
+        return StreamingResponse(hub.events(kinds), media_type="text/event-stream")
 
 
 class _Server(uvicorn.Server):
@@ -373,6 +414,10 @@ class _Server(uvicorn.Server):
         for end in self._endings:
             end()
         await super().shutdown(sockets)
+
+
+def _is_login(request: Request) -> bool:
+    return str(request.scope["path"]) == LOG_IN
 
 
 def _change_log(path: Path | None) -> ChangeLog:

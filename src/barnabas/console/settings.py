@@ -23,7 +23,8 @@ class ConsoleSettings(NamedTuple):
     `clients` there is no cluster, and the console shows the `recordings` of `barnabas.anatomy` alone. `checkpoints` are
     of Spark's queries, or directories of them, `topologies` of streams applications by their ids. `change_log` is the
     file that changes are noted in, `masks` say what of records is not shown. `messages` are Protobuf's by name, and
-    `message_rules` say which topics hold them.
+    `message_rules` say which topics hold them. With `login` each session logs in to the cluster by one
+    of these mechanisms, and the clients' settings say nothing of who they are.
     """
 
     clients: Mapping[str, Mapping[str, Any]]
@@ -42,6 +43,7 @@ class ConsoleSettings(NamedTuple):
     masks: tuple[Rule, ...] = ()
     messages: Messages | None = None
     message_rules: tuple[MessageRule, ...] = ()
+    login: tuple[str, ...] = ()
 
     @property
     def has_cluster(self) -> bool:
@@ -55,8 +57,8 @@ def check_exposure(settings: ConsoleSettings) -> None:
         raise ConfigError("a certificate and its key belong together: give --tls-certificate and --tls-key, or neither")
     if not is_loopback(settings.host) and settings.tls_certificate is None:
         raise ConfigError(
-            f"--listen {settings.host}: other machines could reach the console, and without TLS could read its cookie: "
-            "give --tls-certificate and --tls-key, or listen on 127.0.0.1"
+            f"--listen {settings.host}: other machines could reach the console, and without TLS what is sent there, "
+            "passwords and cookie too, could be read: give --tls-certificate and --tls-key, or listen on 127.0.0.1"
         )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from barnabas.console.answers import Place, place
 from barnabas.console.group_offsets import bounds
+from barnabas.console.visible_topics import check_topics, refused_topics
 from barnabas.errors import IllegalArgumentError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.checkpoint import CheckpointError, SourcePosition, lags_of, partitions_of, read_checkpoint
@@ -16,7 +17,7 @@ from barnabas.spark.checkpoint import CheckpointError, SourcePosition, lags_of, 
 if TYPE_CHECKING:
     from barnabas.aio import AdminClient
     from barnabas.console.commands import Commands
-    from barnabas.console.sampler import Sampler
+    from barnabas.console.session_clients import SessionClients
 
 _Bounds = tuple[dict[TopicPartition, int], dict[TopicPartition, int]]
 
@@ -94,10 +95,13 @@ def checkpoints(paths: Sequence[Path]) -> dict[str, Path]:
     return found
 
 
-async def queries(admin: AdminClient, paths: Sequence[Path], sampler: Sampler) -> Queries:
+async def queries(clients: SessionClients, paths: Sequence[Path]) -> Queries:
     """Return all queries."""
+    admin, sampler = clients.admin, clients.sampler
     there = await asyncio.to_thread(checkpoints, paths)
     read = {name: await asyncio.to_thread(_read, path) for name, path in there.items()}
+    refused = await refused_topics(admin, {topic for each in read.values() for topic in _topics_of(each)})
+    read = {name: each for name, each in read.items() if not _topics_of(each) & refused}
     wanted = {partition for each in read.values() for partition in partitions_of(each["sources"])}
     first, ends = await _bounds(admin, wanted)
     known = {} if sampler.last is None else sampler.last.groups
@@ -112,12 +116,14 @@ async def queries(admin: AdminClient, paths: Sequence[Path], sampler: Sampler) -
     return {"queries": rows, "groups": groups}
 
 
-async def query(admin: AdminClient, paths: Sequence[Path], name: str, sampler: Sampler, commands: Commands) -> Query:
-    """Return one query. Raises `IllegalArgumentError` for one that there is not."""
+async def query(clients: SessionClients, paths: Sequence[Path], name: str, commands: Commands) -> Query:
+    """Return one query. Raises `IllegalArgumentError` for one that there is not, `TopicAuthorizationError`."""
+    admin, sampler = clients.admin, clients.sampler
     there = await asyncio.to_thread(checkpoints, paths)
     if name not in there:
-        raise IllegalArgumentError(f"there is no checkpoint {name!r}; there are {', '.join(there) or 'none'}")
+        raise IllegalArgumentError(f"there is no checkpoint {name!r}")
     found = await asyncio.to_thread(_read, there[name])
+    await check_topics(admin, _topics_of(found), f"the query {name!r}")
     limits = await _bounds(admin, partitions_of(found["sources"]))
     known = {} if sampler.last is None else sampler.last.groups
     committed = {group: frozenset(each.committed) for group, each in known.items() if each.committed}
@@ -163,6 +169,10 @@ def _read(path: Path) -> _Read:
     except (CheckpointError, OSError) as problem:
         return {"batch": None, "finished": None, "sources": [], "error": str(problem)}
     return {"batch": batch, "finished": finished, "sources": sources, "error": None}
+
+
+def _topics_of(found: _Read) -> set[str]:
+    return {partition.topic for partition in partitions_of(found["sources"])}
 
 
 async def _bounds(admin: AdminClient, partitions: Iterable[TopicPartition]) -> _Bounds:

@@ -6,10 +6,12 @@ Known of an application is what its group tells (KIP-1071), or a topology that t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 from barnabas.admin import GroupType
+from barnabas.console.visible_topics import check_topics, refused_topics
 from barnabas.errors import GroupIdNotFoundError
 from barnabas.streams.topology.drawing import Drawn, Part, parts_of
 from barnabas.streams.topology.layers import Vertex, laid_out
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 #: How names of internal topics end.
 CHANGELOG, REPARTITION = "-changelog", "-repartition"
+UNTOLD = "untold"
+_NAME = re.compile(r"[\w.-]{1,249}", re.ASCII)
 
 
 class Application(TypedDict):
@@ -41,7 +45,10 @@ class Applications(TypedDict):
 
 
 class Node(TypedDict):
-    """A box: kind is topic, source, processor or sink; x and y of its upper left corner in pixels."""
+    """A box: kind is topic, source, processor, sink or untold; x and y of its upper left corner in pixels.
+
+    `untold` stands for what nothing tells: topics of others that a sub-topology may write to.
+    """
 
     id: str
     kind: str
@@ -88,7 +95,8 @@ class Topology(TypedDict):
 async def applications(
     admin: AdminClient, given: Mapping[str, TopologyDescription], commands: Commands
 ) -> Applications:  # fmt: skip
-    """Return all applications."""
+    """Return all applications; of those `given` the ones whose topics the principal may see."""
+    given = await _seen(admin, given)
     groups = await admin.list_groups(raise_errors=False)
     internal = internal_topics(await admin.list_topics(include_internal=True), {*groups, *given})
     rows: list[Application] = []
@@ -128,7 +136,7 @@ def internal_topics(topics: Iterable[str], groups: Iterable[str]) -> dict[str, l
 async def topology(
     admin: AdminClient, name: str, given: Mapping[str, TopologyDescription], commands: Commands
 ) -> Topology:  # fmt: skip
-    """Return an application's picture. Raises `GroupIdNotFoundError` for one of which nothing is known."""
+    """Return an application's picture. Raises `GroupIdNotFoundError` for one of which nothing is known, ..."""
     known, parts = await _parts(admin, name, given)
     return {
         "application": name,
@@ -142,7 +150,9 @@ async def _parts(
     admin: AdminClient, name: str, given: Mapping[str, TopologyDescription]
 ) -> tuple[str, Sequence[Part]]:  # fmt: skip
     if name in given:
-        return "topology", parts_of(given[name])
+        parts = parts_of(given[name])
+        await check_topics(admin, _topics_of(name, parts), f"the topology of {name!r}")
+        return "topology", parts
     group = (await admin.list_groups(raise_errors=False)).get(name)
     if group is not None and _is_streams(group.type):
         return "group", parts_of_group((await admin.describe_streams_groups([name]))[name])
@@ -153,8 +163,26 @@ async def _parts(
     return "topics", [part_of_topics(name, {partition.topic for partition in read}, internal)]
 
 
+async def _seen(admin: AdminClient, given: Mapping[str, TopologyDescription]) -> dict[str, TopologyDescription]:
+    topics = {name: _topics_of(name, parts_of(each)) for name, each in given.items()}
+    refused = await refused_topics(admin, {topic for found in topics.values() for topic in found})
+    return {name: each for name, each in given.items() if not topics[name] & refused}
+
+
+def _topics_of(application: str, parts: Sequence[Part]) -> set[str]:
+    texts = [vertex.text for part in parts for vertex in part.vertices.values() if vertex.kind == "topic"]
+    # Patterns, and sinks whose topic is chosen for each record, name none.
+    return {_in_cluster(application, text) for text in texts if _NAME.fullmatch(text)}
+
+
+def _in_cluster(application: str, topic: str) -> str:
+    """Return what a topic of a topology is called: its repartition topics stand there without the application."""
+    is_short = topic.endswith(REPARTITION) and not topic.startswith(f"{application}-")
+    return f"{application}-{topic}" if is_short else topic
+
+
 def parts_of_group(group: StreamsGroupDescription) -> list[Part]:
-    """Return what a group tells of its topology; it does not tell sinks that are topics of others."""
+    """Return what a group tells of its topology (KIP-1071), which leaves out sinks that are topics of others."""
     found = []
     for part in sorted(group.subtopologies, key=lambda each: each.subtopology_id):
         stores = [short(group.group_id, topic.name) for topic in part.state_changelog_topics]
@@ -183,8 +211,10 @@ def _part(title: str, name: str, stores: Iterable[str], read: Iterable[str], wri
     vertices = {f"in {topic}": Drawn("topic", topic, aloud=f"topic {topic}, read") for topic in read}
     vertices[name] = Drawn("processor", name, tuple(stores), said)
     vertices |= {f"out {topic}": Drawn("topic", topic, aloud=f"topic {topic}, written") for topic in written}
+    # Not a guess at which: only a topology itself names them.
+    vertices[UNTOLD] = Drawn(UNTOLD, "topics of others: not told", aloud="topics of others, which nothing tells")
     edges = [*((f"in {topic}", name) for topic in read), *((name, f"out {topic}") for topic in written)]
-    return Part(title, vertices, edges)
+    return Part(title, vertices, [*edges, (name, UNTOLD)])
 
 
 def _picture(application: str, part: Part) -> Picture:
@@ -214,7 +244,6 @@ def _arrow(application: str, part: Part, edge: tuple[str, str], path: list[tuple
     first, last = (part.vertices[name] for name in edge)
     way = "read" if first.kind == "topic" else "written" if last.kind == "topic" else ""
     topic = {"read": first.text, "written": last.text, "": None}[way]
-    # Topologies name their repartition topics without the application.
-    if topic is not None and topic.endswith(REPARTITION) and not topic.startswith(f"{application}-"):
-        topic = f"{application}-{topic}"
+    if topic is not None:
+        topic = _in_cluster(application, topic)
     return {"path": path, "topic": topic, "way": way, "aloud": f"{first.text} → {last.text}"}

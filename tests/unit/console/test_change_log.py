@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from barnabas.console.change_log import REMEMBERED, ChangeLog, fields_of
-from barnabas.console.sessions import Sessions
+from barnabas.console.sessions import STRANGER, Who
 
 SECRET = "hunter2"
 
@@ -45,13 +45,14 @@ def test_the_newest_come_first_and_the_file_has_all(tmp_path: Path) -> None:
     path = tmp_path / "changes.jsonl"
     log = ChangeLog(lambda: 7, path)
     for number in range(REMEMBERED + 5):
-        log.add(1, "127.0.0.1", "/api/topics", body(name=f"t{number}"), 200)
+        log.add(Who(1), "127.0.0.1", "/api/topics", body(name=f"t{number}"), 200)
     assert [change["fields"]["name"] for change in log.newest()[:2]] == ["t1004", "t1003"]
     assert len(log.newest()) == REMEMBERED
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert len(lines) == REMEMBERED + 5
     assert lines[0] == {
-        "at": 7, "login": 1, "address": "127.0.0.1", "path": "/api/topics", "fields": {"name": "t0"}, "status": 200,
+        "at": 7, "login": 1, "user": None, "address": "127.0.0.1", "path": "/api/topics", "fields": {"name": "t0"},
+        "status": 200,
     }  # fmt: skip
 
 
@@ -62,19 +63,22 @@ def test_a_stranger_fills_no_disk_and_a_full_disk_stops_no_change(
     path.parent.mkdir()
     log = ChangeLog(lambda: 7, path)
     with caplog.at_level(logging.INFO, "barnabas.console"):
-        log.add(0, "10.0.0.9", "/api/topics", b"{}", 401)
+        log.add(STRANGER, "10.0.0.9", "/api/topics", b"{}", 401)
         assert (log.newest(), path.read_text()) == ([], "")
         path.unlink()
         path.mkdir()
-        log.add(1, "127.0.0.1", "/api/topics", body(name="t"), 200)
+        log.add(Who(1), "127.0.0.1", "/api/topics", body(name="t"), 200)
     assert "10.0.0.9 asked for '/api/topics' without a login: 401" in caplog.text
     assert "could not be written" in caplog.text
     assert len(log.newest()) == 1
 
 
-def test_logins_are_counted() -> None:
-    sessions = Sessions(lambda: 0.0)
-    first, second = (sessions.redeem(sessions.new_link()) for _ in range(2))
-    assert first is not None
-    assert second is not None
-    assert [sessions.number_of(one) for one in (first, second, "another")] == [1, 2, 0]
+def test_a_person_sees_what_that_person_has_changed_and_the_file_has_all(tmp_path: Path) -> None:
+    log = ChangeLog(lambda: 7, path := tmp_path / "changes.jsonl")
+    for who in (Who(1, "alice"), Who(2, "bob"), Who(3, "alice"), Who(4)):
+        log.add(who, "10.0.0.9", "/api/topics", body(name=f"t{who.number}"), 200)
+
+    seen = {user: [change["login"] for change in log.newest(user)] for user in ("alice", "bob", "carol", None)}
+
+    assert seen == {"alice": [3, 1], "bob": [2], "carol": [], None: [4]}
+    assert [json.loads(line)["user"] for line in path.read_text().splitlines()] == ["alice", "bob", "alice", None]

@@ -12,10 +12,11 @@ pytest.importorskip("starlette")
 from starlette.responses import PlainTextResponse
 
 from barnabas.console.change_log import ChangeLog
-from barnabas.console.guard import HEADERS, LARGEST_BODY, Guard, Rules
+from barnabas.console.guard import HEADERS, LARGEST_BODY, LARGEST_LOGIN, Guard, Rules
 from barnabas.console.sessions import Sessions
 
 HOST = "127.0.0.1:8080"
+PROXY = "console.example"
 READ = {"host": HOST}
 CHANGE = {
     "host": HOST,
@@ -27,7 +28,7 @@ CHANGE = {
 
 
 class Guarded:
-    def __init__(self, *, read_only: bool = False, over_tls: bool = False) -> None:
+    def __init__(self, *, read_only: bool = False, over_tls: bool = False, by_login: bool = False) -> None:
         sessions = Sessions(lambda: 0.0)
         self.cookie = f"c={sessions.redeem(sessions.new_link())}"
         self.passed: list[str] = []
@@ -37,7 +38,8 @@ class Guarded:
             await PlainTextResponse("passed")(scope, receive, send)
 
         self.changes = ChangeLog(lambda: 5)
-        rules = Rules({HOST, "localhost:8080"}, "c", read_only, over_tls)
+        hosts = {HOST, "localhost:8080", PROXY}
+        rules = Rules(hosts, "c", read_only, over_tls, by_login, {PROXY})
         self._guard = Guard(application, rules, sessions, self.changes)
 
     def ask(self, method: str, path: str, headers: dict[str, str], *, with_cookie: bool = True) -> tuple[int, Any]:
@@ -129,6 +131,25 @@ def test_a_change_that_no_page_of_ours_would_send_is_refused(headers: dict[str, 
     assert guarded.passed == []
 
 
+@pytest.mark.parametrize(
+    ("host", "origin", "over_tls", "status"),
+    [
+        (PROXY, f"https://{PROXY}", False, 200),
+        (PROXY, f"http://{PROXY}", False, 200),
+        (PROXY, f"https://{PROXY}", True, 200),
+        (PROXY, f"http://{PROXY}", True, 403),
+        (PROXY, "https://evil.example", False, 403),
+        (PROXY, f"ftp://{PROXY}", False, 403),
+        (HOST, f"https://{HOST}", False, 403),
+        (HOST, f"https://{PROXY}", False, 403),
+    ],
+)
+def test_a_proxy_may_speak_tls_for_the_console(host: str, origin: str, over_tls: bool, status: int) -> None:
+    guarded = Guarded(over_tls=over_tls)
+
+    assert guarded.ask("POST", "/api/topics", {**CHANGE, "host": host, "origin": origin})[0] == status
+
+
 def test_a_change_without_origin_and_fetch_metadata_is_refused() -> None:
     bare = {name: value for name, value in CHANGE.items() if name not in ("origin", "sec-fetch-site")}
 
@@ -157,6 +178,78 @@ def test_read_only_mode_refuses_every_change_and_nothing_else(path: str) -> None
     assert guarded.ask("POST", path, CHANGE)[0] == 403
     assert guarded.passed == []
     assert guarded.ask("GET", path, READ)[0] == 200
+
+
+FILES = ["/", "/app.mjs", "/vendor/preact.mjs", "/../etc", "/login"]
+DATA = [
+    "/api/events",
+    "/api/topics",
+    "/api/topics/x/delete",
+    "/api/logout",
+    "/api/changes",
+    "/api/login/x",
+]
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_with_logins_a_stranger_gets_the_files_of_the_page(path: str) -> None:
+    guarded = Guarded(by_login=True)
+
+    assert guarded.ask("GET", path, READ, with_cookie=False)[0] == 200
+    assert guarded.ask("POST", path, CHANGE, with_cookie=False)[0] == 401
+    assert guarded.passed == [path]
+
+
+@pytest.mark.parametrize("path", DATA)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_with_logins_a_stranger_gets_nothing_of_a_cluster(path: str, method: str) -> None:
+    guarded = Guarded(by_login=True)
+
+    assert guarded.ask(method, path, CHANGE, with_cookie=False)[0] == 401
+    assert guarded.passed == []
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"origin": "http://evil.example"}, 403),
+        ({"content-type": "application/x-www-form-urlencoded"}, 415),
+        ({"content-length": str(LARGEST_LOGIN + 1)}, 413),
+        ({"content-length": "9" * 5000}, 413),
+        ({"host": "evil.example"}, 421),
+    ],
+)
+def test_a_login_comes_from_the_page_itself_and_is_short(headers: dict[str, str], status: int) -> None:
+    guarded = Guarded(by_login=True)
+
+    assert guarded.ask("POST", "/api/login", {**CHANGE, **headers}, with_cookie=False)[0] == status
+
+
+def test_one_logs_in_and_out_of_a_console_that_changes_nothing_and_neither_is_noted() -> None:
+    guarded = Guarded(by_login=True, read_only=True)
+
+    assert guarded.ask("POST", "/api/login", CHANGE, with_cookie=False)[0] == 200
+    assert guarded.ask("POST", "/api/logout", CHANGE)[0] == 200
+    assert guarded.ask("POST", "/api/topics", CHANGE)[0] == 403
+    assert [change["path"] for change in guarded.changes.newest()] == ["/api/topics"]
+
+
+def test_a_stranger_is_told_by_what_one_may_log_in() -> None:
+    guarded = Guarded(by_login=True)
+
+    assert guarded.ask("GET", "/api/session", READ, with_cookie=False)[0] == 200
+    assert guarded.ask("POST", "/api/session", CHANGE, with_cookie=False)[0] == 401
+    assert guarded.ask("GET", "/api/login", READ, with_cookie=False)[0] == 401
+    assert guarded.ask("GET", "/api/session", {**READ, "sec-fetch-site": "cross-site"}, with_cookie=False)[0] == 403
+
+
+def test_without_logins_a_stranger_cannot_log_in() -> None:
+    guarded = Guarded()
+
+    assert guarded.ask("GET", "/api/session", READ, with_cookie=False)[0] == 401
+    assert guarded.ask("POST", "/api/login", CHANGE, with_cookie=False)[0] == 401
 
 
 def test_every_response_has_the_headers_that_protect_it_and_none_for_other_origins() -> None:

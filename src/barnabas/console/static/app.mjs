@@ -1,6 +1,6 @@
 // The frame: menu, place, keyboard, language and colours. A screen is a row of SCREENS.
 import { render } from "./vendor/preact.mjs";
-import { html, t, get, useState, useEffect, useLanguage, useEvents, currentLanguage, LANGUAGES, Boundary, Dialog, Problem, Loading, visible } from "./kit.mjs";
+import { html, t, get, post, loggedOut, remember, remembered, setOwner, useState, useEffect, useLanguage, useEvents, currentLanguage, LANGUAGES, Boundary, Dialog, Problem, Loading, visible } from "./kit.mjs";
 import { Overview } from "./overview.mjs";
 import { Topics } from "./topics.mjs";
 import { Topic } from "./topic.mjs";
@@ -12,6 +12,7 @@ import { Schemas, Schema } from "./schemas.mjs";
 import { Spark, Query, Streams, Topology } from "./jobs.mjs";
 import { Changes } from "./changes.mjs";
 import { Anatomy } from "./anatomy.mjs";
+import { Login } from "./login.mjs";
 
 // Name in the address → component, its key after `g`, and whether it stands in the menu.
 const SCREENS = {
@@ -35,8 +36,6 @@ const SCREENS = {
   anatomy: { view: Anatomy, key: "a", menu: true },
 };
 const THEMES = ["auto", "light", "dark"];
-const remembered = (name, otherwise) => { try { return localStorage.getItem(name) ?? otherwise; } catch { return otherwise; } };
-const remember = (name, value) => { try { localStorage.setItem(name, value); } catch { /* A browser without storage asks again. */ } };
 
 // #/topic/NAME?tab=settings → {screen, name, query}
 function place() {
@@ -94,21 +93,38 @@ function Help({ session, onClose }) {
     <div class="row"><button class="main" onClick=${onClose}>${t("action.close")}</button></div><//>`;
 }
 
+// Language and colours, which hold before anyone has logged in.
+function Looks({ onSpoken }) {
+  const [theme, setTheme] = useState(remembered("theme", "auto"));
+  useEffect(() => { applyTheme(theme); remember("theme", theme); }, [theme]);
+  const speak = async (event) => { await useLanguage(event.target.value); remember("language", currentLanguage()); onSpoken(currentLanguage()); };
+  return html`<select aria-label=${t("menu.language")} value=${currentLanguage()} onChange=${speak}>${Object.entries(LANGUAGES).map(([code, name]) => html`<option value=${code}>${name}</option>`)}</select>
+    <select aria-label=${t("menu.theme")} value=${theme} onChange=${(e) => setTheme(e.target.value)}>${THEMES.map((one) => html`<option value=${one}>${t(`theme.${one}`)}</option>`)}</select>`;
+}
+
+// Nothing of what was shown to a person stays in the page, and it asks for nothing more.
+const leave = () => { render(null, document.getElementById("app")); location.reload(); };
+const logOut = async () => { render(null, document.getElementById("app")); try { await post("api/logout", {}); } finally { location.reload(); } };
+
+function LoginPage({ mechanisms, onDone }) {
+  const [, setWords] = useState("");
+  useEffect(() => { document.title = `${t("login.title")} – barnabas`; });
+  return html`<header class="top"><span class="name">barnabas</span><span class="right"><${Looks} onSpoken=${setWords} /></span></header>
+    <main id="main" tabindex="-1"><${Login} mechanisms=${mechanisms} onDone=${onDone} /></main>`;
+}
+
 function App({ session }) {
   const [at, setAt] = useState(place());
   const [help, setHelp] = useState(false);
   const [, setWords] = useState("");
-  const [theme, setTheme] = useState(remembered("theme", "auto"));
   const { trouble } = useEvents(session.hasCluster ? "trouble" : "");
   useEffect(() => {
     const move = () => { setAt(place()); scrollTo(0, 0); };
     addEventListener("hashchange", move);
     return () => removeEventListener("hashchange", move);
   }, []);
-  useEffect(() => { applyTheme(theme); remember("theme", theme); }, [theme]);
   useEffect(() => { document.title = `${at.name || t(`menu.${isShown(at.screen, session) ? at.screen : "anatomy"}`)} – barnabas`; }, [at]);
   useKeyboard(session, setHelp);
-  const speak = async (event) => { await useLanguage(event.target.value); remember("language", currentLanguage()); setWords(currentLanguage()); };
   const screen = isShown(at.screen, session) ? at.screen : "anatomy";
   const { view: View } = SCREENS[screen];
   return html`<a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById("main").focus(); }}>${t("menu.skip")}</a>
@@ -117,8 +133,8 @@ function App({ session }) {
         aria-current=${screen === name || SCREENS[screen].under === name ? "page" : undefined}>${t(`menu.${name}`)}</a>`)}</nav>
       <span class="right">${session.readOnly && html`<span class="tag">${t("session.readOnly")}</span>`}
         <span class="dim mono">${visible(session.connection.at(-1) ?? "")}</span>
-        <select aria-label=${t("menu.language")} value=${currentLanguage()} onChange=${speak}>${Object.entries(LANGUAGES).map(([code, name]) => html`<option value=${code}>${name}</option>`)}</select>
-        <select aria-label=${t("menu.theme")} value=${theme} onChange=${(e) => setTheme(e.target.value)}>${THEMES.map((one) => html`<option value=${one}>${t(`theme.${one}`)}</option>`)}</select>
+        <${Looks} onSpoken=${setWords} />
+        ${session.user && html`<b data-user>${visible(session.user)}</b><button onClick=${logOut}>${t("session.logOut")}</button>`}
         <button aria-label=${t("help.title")} onClick=${() => setHelp(true)}>?</button></span></header>
     <main id="main" tabindex="-1">${trouble && html`<div class="box bad" role="alert">${t("error.sample")} <b>${visible(trouble.error)}</b> ${visible(trouble.message)}</div>`}
       <${Boundary} place=${location.hash}><${View} key=${screen + at.name} name=${at.name} query=${at.query} session=${session} /><//></main>
@@ -127,15 +143,20 @@ function App({ session }) {
 
 async function start() {
   const root = document.getElementById("app");
+  const show = (what) => { render(null, root); render(what, root); };
   root.textContent = "";
   applyTheme(remembered("theme", "auto"));
   try {
     await useLanguage(remembered("language", navigator.language.slice(0, 2)));
-    render(html`<${Loading} />`, root);
+    show(html`<${Loading} />`);
     const session = await get("api/session");
-    render(html`<${App} session=${session} />`, root);
+    if (session.mechanisms) { show(html`<${LoginPage} mechanisms=${session.mechanisms} onDone=${start} />`); return; }
+    setOwner(session.user);
+    // A session that has ended while its page was open: log in again, at the same place.
+    if (session.user) loggedOut.addEventListener("end", leave, { once: true });
+    show(html`<${App} session=${session} />`);
   } catch (error) {
-    render(html`<main><${Problem} error=${error} /></main>`, root);
+    show(html`<main><${Problem} error=${error} /></main>`);
   }
 }
 

@@ -39,8 +39,9 @@ const LINE = 17;
 const curve = (points) => points.slice(1).reduce((path, [x, y], i) => { const [fromX, fromY] = points[i]; const middle = (fromY + y) / 2; return `${path}C${fromX} ${middle} ${x} ${middle} ${x} ${y}`; }, `M${points[0][0]} ${points[0][1]}`);
 
 function NodeShape({ node }) {
-  const lines = [node.text, ...node.stores.map((store) => `▤ ${store}`)];
-  return html`<g role="img" aria-label=${visible(node.aloud)}><rect class="node ${node.kind}" x=${node.x} y=${node.y} width=${node.width} height=${node.height} rx=${node.kind === "topic" ? node.height / 2 : 6} />
+  const isUntold = node.kind === "untold";
+  const lines = [isUntold ? t("streams.untold") : node.text, ...node.stores.map((store) => `▤ ${store}`)];
+  return html`<g role="img" aria-label=${isUntold ? t("streams.untold") : visible(node.aloud)}><rect class="node ${node.kind}" x=${node.x} y=${node.y} width=${node.width} height=${node.height} rx=${node.kind === "topic" ? node.height / 2 : 6} />
     ${lines.map((line, i) => html`<text x=${node.x + 10} y=${node.y + 20 + i * LINE}>${visible(line)}</text>`)}</g>`;
 }
 

@@ -34,6 +34,16 @@ export function visible(text) {
   });
 }
 
+// --- what this browser keeps; with logins what a person keeps is found by that person again, and by no other
+
+let owner = "";
+export const setOwner = (user) => { owner = user ? `${user}: ` : ""; };
+
+export function remembered(name, otherwise) { try { return localStorage.getItem(name) ?? otherwise; } catch { return otherwise; } }
+export function remember(name, value) { try { localStorage.setItem(name, value); } catch { /* A browser without storage forgets. */ } }
+export function rememberedOwn(name) { try { return JSON.parse(localStorage.getItem(owner + name) ?? "[]"); } catch { return []; } }
+export const rememberOwn = (name, rows) => remember(owner + name, JSON.stringify(rows));
+
 // --- numbers and times, in the reader's form and zone
 
 export const count = (n) => (n === null || n === undefined ? "–" : new Intl.NumberFormat(language).format(n));
@@ -70,9 +80,14 @@ export class Failure extends Error {
   constructor(status, error, message) { super(message); this.status = status; this.error = error; }
 }
 
+// Says "end" when the session has ended. A stranger is told by what one may log in.
+export const loggedOut = new EventTarget();
+const sayEnd = () => loggedOut.dispatchEvent(new Event("end"));
+
 async function answer(response) {
   const isJson = (response.headers.get("content-type") ?? "").startsWith("application/json");
   const document = isJson ? await response.json() : { message: await response.text() };
+  if (document.error === "NotLoggedIn") sayEnd();
   if (!response.ok) throw new Failure(response.status, document.error ?? String(response.status), document.message);
   return document;
 }
@@ -121,6 +136,8 @@ export function useEvents(kinds) {
     let source = null;
     const open = () => {
       source = new EventSource(`api/events?kinds=${kinds}`);
+      // A stream that does not come back may have ended with its session, which any request tells.
+      source.addEventListener("error", () => { if (source?.readyState === EventSource.CLOSED) get("api/session").then((session) => { if (session.mechanisms) sayEnd(); }, () => {}); });
       for (const kind of kinds.split(",")) {
         source.addEventListener(kind, (event) => { const state = JSON.parse(event.data); setStates((old) => ({ ...old, [kind]: state })); });
       }

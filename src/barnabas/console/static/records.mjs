@@ -1,5 +1,5 @@
 // Records of a topic: read from a place, filtered on the server, live; produced, exported, each with a link.
-import { html, t, useState, useEffect, useRef, useDocument, post, enc, count, size, time, visible, Loading, Empty, Problem, Command, Copy, ActionDialog } from "./kit.mjs";
+import { html, t, useState, useEffect, useRef, useDocument, post, enc, count, size, time, visible, Loading, Empty, Problem, Command, Copy, ActionDialog, rememberedOwn, rememberOwn } from "./kit.mjs";
 
 const FORMS = ["auto", "text", "json", "avro", "protobuf", "msgpack", "hex"];
 // The forms that there are, messages of Protobuf among them, and what "auto" means for this topic.
@@ -82,12 +82,11 @@ function Redrive({ topic, reading, onClose }) {
 }
 
 // Readings that this browser keeps for a topic: a name, and the words of the reading.
-const stored = (topic) => { try { return JSON.parse(localStorage.getItem(`readings ${topic}`) ?? "[]"); } catch { return []; } };
 function Saved({ topic, words, onChoose }) {
-  const [all, setAll] = useState(() => stored(topic));
+  const [all, setAll] = useState(() => rememberedOwn(`readings ${topic}`));
   const [isNaming, setNaming] = useState(false);
   const [name, setName] = useState("");
-  const keep = (rows) => { setAll(rows); try { localStorage.setItem(`readings ${topic}`, JSON.stringify(rows)); } catch { /* A browser without storage forgets. */ } };
+  const keep = (rows) => { setAll(rows); rememberOwn(`readings ${topic}`, rows); };
   const save = async () => { keep([...all.filter((one) => one.name !== name), { name, words }].slice(-50)); };
   const choose = (event) => { const [what, at] = event.target.value.split(" "); event.target.value = ""; if (what === "save") setNaming(true); else if (what === "drop") keep(all.filter((one, i) => i !== Number(at))); else if (what) onChoose(all[Number(at)].words); };
   return html`<select aria-label=${t("records.saved")} value="" onChange=${choose}><option value="">${t("records.saved")}</option>${all.map((one, i) => html`<option value=${`use ${i}`}>${visible(one.name)}</option>`)}<option value="save">${t("records.save")}</option>${all.map((one, i) => html`<option value=${`drop ${i}`}>${t("records.forget", { name: visible(one.name) })}</option>`)}</select>

@@ -1,5 +1,5 @@
 // The list of topics: names first, sizes when they come, only the rows in sight are drawn.
-import { html, t, useState, useEffect, useRef, useDocument, useEvents, post, enc, count, size, rate, visible, Loading, Empty, Problem, Command, ActionDialog } from "./kit.mjs";
+import { html, t, useState, useEffect, useRef, useDocument, useEvents, post, enc, count, size, rate, visible, Loading, Empty, Problem, Command, ActionDialog, rememberedOwn, rememberOwn } from "./kit.mjs";
 
 const ROW = 30;
 const SORTS = {
@@ -10,7 +10,7 @@ const SORTS = {
   rate: (a, b) => b.rate - a.rate,
 };
 
-function readFavourites() { try { return new Set(JSON.parse(localStorage.getItem("favourites") ?? "[]")); } catch { return new Set(); } }
+const readFavourites = () => new Set(rememberedOwn("favourites"));
 
 function rowsOf(data, sizes, rates, { text, internal, sort, favourites }) {
   const hidden = new Set(internal ? [] : data.internal);
@@ -70,7 +70,7 @@ export function Topics({ query, session }) {
     const next = new Set(favourites);
     if (!next.delete(name)) next.add(name);
     setFavourites(next);
-    try { localStorage.setItem("favourites", JSON.stringify([...next])); } catch { /* Favourites then last as long as the page. */ }
+    rememberOwn("favourites", [...next]);
   };
   const rows = data ? rowsOf(data, sizes.data?.sizes, rates, { text, internal, sort, favourites }) : [];
   return html`<h1>${t("menu.topics")}</h1><${Problem} error=${error} /><${Problem} error=${sizes.error} />
