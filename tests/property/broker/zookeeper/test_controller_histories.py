@@ -27,6 +27,7 @@ from barnabas.broker.zookeeper.controller.lasting_session import LastingSession
 from barnabas.broker.zookeeper.controller.partition_reassignments import PartitionReassignments
 from barnabas.broker.zookeeper.controller.topic_deletion_manager import TopicDeletionManager
 from barnabas.broker.zookeeper.operations import ANY_VERSION, Check, Create, Delete, Multi, SetData
+from barnabas.errors import NotControllerError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.testing.simulator.cluster.zookeeper_model import ModelZooKeeper
 from tests.support.controller_world import ControllerWorld, Member
@@ -505,7 +506,7 @@ def drop_what_comes_while_busy(patch: pytest.MonkeyPatch) -> None:
         if self._current is None:
             original(self, event)
         else:
-            event.dropped()
+            event.dropped(NotControllerError())
 
     patch.setattr(ControllerEventManager, "put", put)
 

@@ -76,8 +76,13 @@ class ActiveController:
         self._events.close()
         self._channels.close()
 
-    def put(self, name: str, program: Callable[[], Program[None]], dropped: Callable[[], None] | None = None) -> None:
-        """Line work up."""
+    def put(
+        self,
+        name: str,
+        program: Callable[[], Program[None]],
+        dropped: Callable[[errors.KafkaError], None] | None = None,
+    ) -> None:
+        """Line work up; see `ControllerEvent`."""
         self._events.put(ControllerEvent(name, program) if dropped is None else ControllerEvent(name, program, dropped))
 
     def changed(self, path: str) -> None:
@@ -397,7 +402,7 @@ class ActiveController:
         self.put(name, if_same_broker, _dropped)
 
 
-def _dropped() -> None:
+def _dropped(problem: errors.KafkaError) -> None:
     """Leave it: the next controller asks again."""
 
 

@@ -65,11 +65,14 @@ def serves(api_key: int) -> bool:
 
 
 def handle(controller: ActiveController | None, request: Message, version: int) -> DelayedOperation:
-    """Answer a request when its turn comes; NOT_CONTROLLER where this broker is no controller, or one no more."""
+    """Answer a request when its turn comes; NOT_CONTROLLER where this broker is no controller, or one no more.
+
+    What fails otherwise is answered with its error.
+    """
     operation = DelayedOperation()
 
-    def refuse() -> None:
-        operation.complete(refused(request, errors.NotControllerError.code))
+    def refuse(problem: errors.KafkaError) -> None:
+        operation.complete(refused(request, problem.code))
 
     def answer(active: ActiveController) -> Program[None]:
         response = yield from _ANSWERS[request.API_KEY](active, request, version)
@@ -79,7 +82,7 @@ def handle(controller: ActiveController | None, request: Message, version: int) 
             yield from active.reassignments.complete(changed)
 
     if controller is None:
-        refuse()
+        refuse(errors.NotControllerError())
     else:
         controller.put(request.NAME, partial(answer, controller), refuse)
     return operation

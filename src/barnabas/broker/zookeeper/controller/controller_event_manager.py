@@ -19,16 +19,20 @@ if TYPE_CHECKING:
     from barnabas.broker.zookeeper.operations import Program, ZooKeeperSession
 
 
-def _nothing() -> None:
+def _nothing(problem: errors.KafkaError) -> None:
     return
 
 
 class ControllerEvent(NamedTuple):
-    """A program to carry out; `dropped` is called in place of its end when the controller is one no more."""
+    """A program to carry out; `dropped` is told why it does not come to its end.
+
+    NOT_CONTROLLER where the controller is one no more; otherwise what the event failed with, UNKNOWN_SERVER_ERROR for a
+    fault, as KafkaController answers.
+    """
 
     name: str
     program: Callable[[], Program[None]]
-    dropped: Callable[[], None] = _nothing
+    dropped: Callable[[errors.KafkaError], None] = _nothing
 
 
 class _Waiting(NamedTuple):
@@ -66,7 +70,7 @@ class ControllerEventManager:
     def put(self, event: ControllerEvent) -> None:
         """Line an event up; the same one that waits already is not done twice if it has no one to answer."""
         if self._is_closed:
-            event.dropped()
+            event.dropped(errors.NotControllerError())
             return
         is_asked_for = event.dropped is not _nothing
         if is_asked_for or not any(found.event.name == event.name for found in self._queue):
@@ -91,7 +95,7 @@ class ControllerEventManager:
         self._queue.clear()
         self._stats.queue_size, self._stats.state = 0, ControllerState.IDLE
         for event in dropped:
-            event.dropped()
+            event.dropped(errors.NotControllerError())
 
     def _go_on(self) -> None:
         if self._going_on.locked():
@@ -130,7 +134,9 @@ class ControllerEventManager:
         except Exception as problem:  # noqa: BLE001 - a fault in one event must not end the controller
             self.has_failed = self.has_failed or not isinstance(problem, errors.KafkaError)
             self._report(f"the controller failed at {event.name}, and goes on: {type(problem).__name__}: {problem}")
-            event.dropped()
+            event.dropped(
+                problem if isinstance(problem, errors.KafkaError) else errors.UnknownServerError(str(problem))
+            )
 
     def _ended(self) -> None:
         if not self._is_closed:

@@ -87,15 +87,15 @@ class ZkAdminManager:
         """Write what is asked for, and answer when this broker knows of it, or the request's time is over."""
         operation = DelayedOperation()
 
-        def refuse() -> None:
-            operation.complete(refused(request, errors.NotControllerError.code))
+        def refuse(problem: errors.KafkaError) -> None:
+            operation.complete(refused(request, problem.code))
 
         def answer(active: ActiveController) -> Program[None]:
             change = _CHANGES[request.API_KEY](self, active, _Asked(broker, context, request))
             self._answer_when_seen(operation, (yield from change), context.now + request.timeout_ms / 1000)
 
         if controller is None:
-            refuse()
+            refuse(errors.NotControllerError())
         else:
             controller.put(request.NAME, partial(answer, controller), refuse)
         return operation

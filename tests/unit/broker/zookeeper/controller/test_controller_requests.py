@@ -10,6 +10,7 @@ import pytest
 from barnabas import errors
 from barnabas.broker.membership.broker_lifecycle import LifecycleState
 from barnabas.broker.zookeeper import znodes
+from barnabas.broker.zookeeper.controller import controller_apis
 from barnabas.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from barnabas.protocol.messages.alter_client_quotas_request import (
     AlterClientQuotasRequest,
@@ -72,6 +73,24 @@ def data(broker: ZooKeeperBroker, path: str) -> Any:
 def test_the_broker_is_alive_by_what_it_tells_itself(broker: ZooKeeperBroker) -> None:
     assert broker.states == [LifecycleState.RUNNING]
     assert broker.connect().request(MetadataRequest(topics=[]), 12).controller_id == ME
+
+
+def test_what_fails_in_the_controller_is_answered_with_its_error_and_it_goes_on(
+    broker: ZooKeeperBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Apache Kafka 3.9.1: NOT_CONTROLLER would have the client ask again until its time is over."""
+    broker.zookeeper.put("/latest_producer_id_block", b"no block")
+    asked = AllocateProducerIdsRequest(broker_id=ME, broker_epoch=broker.control.broker_epoch)
+    assert ask(broker, asked, 0).error_code == errors.UnknownServerError.code
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a fault")
+
+    moves = ListPartitionReassignmentsRequest(timeout_ms=1000, topics=None)
+    with monkeypatch.context() as patch:
+        patch.setitem(controller_apis._ANSWERS, moves.API_KEY, fail)
+        assert ask(broker, moves, 0).error_code == errors.UnknownServerError.code
+    assert ask(broker, moves, 0).error_code == errors.NONE
 
 
 # -- topics ----------------------------------------------------------------------------------------------------------
