@@ -29,10 +29,12 @@ from tools.checklist.marks import ROOT, Show, ShowsCollector, quiet
 from tools.checklist.results import Results
 from tools.outcomes import read_outcomes, write_outcome
 
-#: How long a test may take; where its time with nothing broken is known, so many seconds and times that: a test that
-#: waits half a minute for what a broken function never does has the time to say so itself.
-SECONDS_PER_TEST = 60
-SECONDS_AT_LEAST, TIMES_UNBROKEN = 45, 5
+#: How long a test may take with nothing broken: some start a Spark, and the machine may be many times slower than it
+#: should be.
+SECONDS_UNBROKEN = 180
+#: How long at least with a function broken, and how many times what it took with nothing broken.
+SECONDS_BROKEN, TIMES_UNBROKEN = 45, 3
+#: In which a test that waits for what the function never does says so itself.
 PATIENCE_SECONDS = 20
 
 CAUGHT, PASSES, TIMED_OUT, NOT_RUN, NOT_REACHED, UNALTERED = (
@@ -86,6 +88,11 @@ class Job(NamedTuple):
     def tests(self) -> list[str]:
         """The ids of all cases, each once."""
         return list(dict.fromkeys(case for ids in self.cases.values() for case in ids))
+
+
+def limit_when_broken(seconds: float) -> float:
+    """Return how long a test may take with a function broken that took so many seconds with nothing broken."""
+    return max(SECONDS_BROKEN, TIMES_UNBROKEN * seconds + PATIENCE_SECONDS)
 
 
 def judge(ended: Ended, ids: list[str]) -> str:
@@ -160,7 +167,7 @@ class Verification:
         sys.stderr.flush()
         pid = os.fork()
         if pid:
-            seconds = sum(self._limits.get(test, SECONDS_PER_TEST) for test in job.tests) + 30
+            seconds = sum(map(self._limit, job.tests)) + 30
             self._running[pid] = job, place, time.monotonic() + seconds
             return
         status = 1
@@ -169,6 +176,9 @@ class Verification:
             status = 0
         finally:
             os._exit(status)
+
+    def _limit(self, test: str) -> float:
+        return self._limits.get(test, SECONDS_UNBROKEN)
 
     def _run(self, job: Job, place: Path) -> None:
         os.setpgid(0, 0)
@@ -181,7 +191,7 @@ class Verification:
         for number, test in enumerate(job.tests):
             os.environ["BARNABAS_BREAK_LOG"] = f"{place}.noted{number}"
             # Around the whole protocol of a test the plugin sets no timer: it is not run by pytest's own loop.
-            limit = pytest.mark.timeout(self._limits.get(test, SECONDS_PER_TEST), func_only=True)
+            limit = pytest.mark.timeout(self._limit(test), func_only=True)
             self._items[test].add_marker(limit, append=False)
             began = time.monotonic()
             for report in runtestprotocol(self._items[test], log=False, nextitem=None):
@@ -241,7 +251,7 @@ class Verification:
 
     def _take_unbroken(self, job: Job, ended: Ended) -> None:
         for test, seconds in ended.seconds.items():
-            self._limits[test] = min(SECONDS_PER_TEST, SECONDS_AT_LEAST + TIMES_UNBROKEN * seconds)
+            self._limits[test] = limit_when_broken(seconds)
         for test, outcomes in ended.outcomes.items():
             if "skipped" in outcomes:
                 self._skipped.add(test)
@@ -276,7 +286,7 @@ def verify(chosen: Chosen, workers: int, results: Path | None = None, *, slow: b
     verification = Verification(chosen, workers, Results(results), slow=slow)
     # Before the tests are imported, which then wait less long for what will never happen.
     os.environ["BARNABAS_PATIENCE"] = str(PATIENCE_SECONDS)
-    options = ["-q", "-p", "no:cacheprovider", "--no-header", f"--timeout={SECONDS_PER_TEST}", str(ROOT / "tests")]
+    options = ["-q", "-p", "no:cacheprovider", "--no-header", f"--timeout={SECONDS_UNBROKEN}", str(ROOT / "tests")]
     with quiet():
         status = pytest.main(options, plugins=[verification])
     if not verification.cases:
