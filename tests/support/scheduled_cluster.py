@@ -31,6 +31,7 @@ MODULES = tuple(
         "consumer.coordinator.reconciling_coordinator",
         "consumer.single_thread_use",
         "consumer.membership.share_group_heartbeat",
+        "consumer.share.late_acknowledgements",
         "consumer.share.share_polling",
         "consumer.share.share_consume_request_manager",
         "consumer.share.share_fetch_buffer",

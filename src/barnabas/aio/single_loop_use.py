@@ -32,6 +32,13 @@ class LoopUse:
     ) -> None:
         return
 
+    def borrow(self) -> bool:
+        """Tell whether the consumer may be used: calls that are in progress stand at a place where others may come."""
+        return not self.is_closed
+
+    def give_back(self) -> None:
+        """See `SingleThreadUse`: there is nothing to end."""
+
 
 class _Exclusive:
     __slots__ = ("_is_taken",)

@@ -12,23 +12,31 @@ from barnabas.errors import ConcurrentModificationError, IllegalStateError
 from barnabas.network.log_context import enter_client
 
 _FORKED = refusal("consumer")
+#: In place of a thread: who borrows.
+_BORROWER = -1
 _uses: weakref.WeakSet[SingleThreadUse] = weakref.WeakSet()
 
 
 class SingleThreadUse:
     """Held during every call into a consumer; the same thread may enter again, from a callback for instance.
 
-    It never waits: a second thread gets `ConcurrentModificationError`, and `IllegalStateError` comes after `close`, and
-    in a forked child: its heartbeat thread is not there, and its sockets are the parent's.
+    It does not wait: a second thread gets `ConcurrentModificationError`, and `IllegalStateError` comes after `close`,
+    and in a forked child: its heartbeat thread is not there, and its sockets are the parent's. Only the heartbeat
+    thread may borrow the consumer between two calls, for as long as something takes that waits for nothing; a call that
+    comes meanwhile begins after it.
     """
 
-    __slots__ = ("__weakref__", "_depth", "_owner", "client_id", "is_closed", "is_foreign")
+    __slots__ = (
+        "__weakref__", "_borrowing", "_depth", "_owner", "client_id", "is_closed", "is_foreign",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         # The thread inside, under the only key. `setdefault` and `clear` are atomic, and an exception of a signal
         # handler can come before or after them, but not leave a consumer locked without an owner.
         self._owner: dict[str, int] = {}
         self._depth = 0
+        # What the heartbeat thread holds while it borrows.
+        self._borrowing = threading.Lock()
         self.client_id = ""
         self.is_closed = False
         # Made in another process; is_closed is then set too, so that the usual case has one thing to look at.
@@ -38,7 +46,10 @@ class SingleThreadUse:
     def __enter__(self) -> None:
         self._check_open()
         thread = threading.get_ident()
-        if self._owner.setdefault("thread", thread) != thread:
+        while (owner := self._owner.setdefault("thread", thread)) != thread:
+            if owner == _BORROWER:
+                with self._borrowing:
+                    continue
             raise ConcurrentModificationError(
                 "Another thread is using this consumer, which is made for one thread at a time; "
                 "only wakeup() may be called from others"
@@ -50,6 +61,20 @@ class SingleThreadUse:
             self._check_open()
         self._depth += 1
         enter_client(self.client_id)
+
+    def borrow(self) -> bool:
+        """Have the consumer for itself until `give_back`, unless a call is in progress; for the heartbeat thread."""
+        if not self._borrowing.acquire(blocking=False):
+            return False
+        if not self.is_closed and self._owner.setdefault("thread", _BORROWER) == _BORROWER:
+            return True
+        self._borrowing.release()
+        return False
+
+    def give_back(self) -> None:
+        """End what `borrow` began."""
+        self._owner.clear()
+        self._borrowing.release()
 
     @property
     def is_outermost(self) -> bool:

@@ -376,12 +376,6 @@ MUTATIONS = [
     ),
     # The client.
     Mutation(
-        "the first batches over a connection go together",
-        "barnabas.client.producer.transactions.txn_partition_map",
-        "        if entry.acked_over != self.connection_number(leader_id) or any(",
-        "        if entry.acked_over < 0 or any(",
-    ),
-    Mutation(
         "a batch that is sent again gets another number",
         "barnabas.client.producer.batch_drainer",
         "                if not first.has_sequence:\n",

@@ -95,6 +95,10 @@ class Coordinator:
         if self._join_heartbeat_thread is None:
             self._join_heartbeat_thread = self._start_heartbeat_thread()
 
+    def do_aside(self, work: Callable[[float], float]) -> None:
+        """Have this done in each turn of the membership core; it waits for nothing, and returns when to be called."""
+        self._membership.aside = work
+
     @property
     def has_heartbeat_thread(self) -> bool:
         """Whether the membership core is driven."""

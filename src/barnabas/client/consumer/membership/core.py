@@ -59,6 +59,8 @@ class MembershipCore:
         self.failure: KafkaError | None = None
         self._ends_at = math.inf
         self.heartbeat = heartbeat
+        #: What else is done in each turn; returns in how many seconds it is to be done again.
+        self.aside: Callable[[float], float] | None = None
         self.is_done = False
         self._lookup = CoordinatorLookup(client, group.group_id, backoff)
         self._membership = membership(client, self._lookup, group, heartbeat, self._post)
@@ -87,7 +89,8 @@ class MembershipCore:
         if self.is_done:
             self._transmit_last(now)
             return now
-        now = self._client.poll(self._time_to_next_tick(now), now)
+        most = math.inf if self.aside is None else self.aside(now)
+        now = self._client.poll(min(most, self._time_to_next_tick(now)), now)
         self._is_recovering = self._is_recovering and not self._membership.is_idle
         return now
 

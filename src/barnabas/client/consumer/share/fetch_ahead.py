@@ -21,19 +21,20 @@ class FetchAhead:
     comes soon, and is nothing after one that does not. With `is_strict` nothing is fetched ahead.
     """
 
-    __slots__ = ("_handed_out_at", "_is_strict", "_max_poll_records", "_polls", "is_hurried")
+    __slots__ = ("_is_strict", "_max_poll_records", "_polls", "is_hurried", "left_at")
 
     def __init__(self, max_poll_records: int, *, is_strict: bool) -> None:
         self._max_poll_records = max_poll_records
         self._is_strict = is_strict
-        self._handed_out_at = -inf
+        #: When the application went with what it got.
+        self.left_at = -inf
         self._polls = 0
         #: Whether the application will have taken all that waits here before anything is worth a request of its own.
         self.is_hurried = False
 
     def came(self, now: float) -> None:
         """Note that the application asks for records."""
-        spent = now - self._handed_out_at
+        spent = now - self.left_at
         self.is_hurried = spent * MOST_POLLS <= _AT_ONCE
         if spent > SOON or self._is_strict:
             self._polls = 0
@@ -43,7 +44,7 @@ class FetchAhead:
 
     def went(self, now: float) -> None:
         """Note that the application has what it gets."""
-        self._handed_out_at = now
+        self.left_at = now
 
     def polls(self, handed_out: int, waiting: int) -> int:
         """Return for how many polls to fetch now, with so many records handed out and so many waiting here.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from barnabas.client.arguments import INT64, as_callback, as_integer, as_items, as_partition, as_seconds, as_topic
 from barnabas.client.consumer.consumer_base import ExclusiveUse, split_arguments
 from barnabas.client.consumer.consumer_record import ConsumerRecord, K, V
 from barnabas.client.consumer.share.acknowledgements import AcknowledgeType, as_acknowledge_type
+from barnabas.client.consumer.share.late_acknowledgements import LateAcknowledgements, Loan
 from barnabas.client.consumer.share.share_consumer_config import ShareConsumerConfig
 from barnabas.client.consumer.share.share_consumer_parts import share_consumer_parts
 from barnabas.client.consumer.share.share_polling import AcknowledgementCommitCallback, SharePolling
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from barnabas.client.environment import Environment
 
 
+class LendableUse(ExclusiveUse, Loan, Protocol):
+    """Keeps out who must not come in now, and lends the consumer between two calls."""
+
+
 class ShareConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
     """What all share consumers do without waiting, whether they block their thread or live on an event loop.
 
@@ -33,13 +38,14 @@ class ShareConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
         self,
         topics: Sequence[str | Mapping[str, Any]],
         environment: Environment,
-        use: ExclusiveUse,
+        use: LendableUse,
         settings: dict[str, Any],
     ) -> None:
         properties, names = split_arguments(topics, "ShareConsumer")
         self._config = ShareConsumerConfig(properties, settings)
         self._parts = share_consumer_parts(self._config, environment)
         self._polling = SharePolling(self._parts)
+        self._parts.coordinator.do_aside(LateAcknowledgements(self._polling, use).look)
         self._begin_telemetry(environment)
         self._use = use
         use.client_id = self._config.client_id
@@ -153,8 +159,7 @@ class ShareConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
     def acquisition_lock_timeout(self) -> float | None:
         """Return the seconds that a record is kept for the consumer it was delivered to; None before the first one."""
         with self._use:
-            told = self._parts.requests.acquisition_lock_timeout_ms
-            return None if told is None else told / 1000
+            return self._polling.acquisition_lock_timeout
 
     # --- the rest
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.client_utils import metric_config
@@ -43,6 +44,8 @@ AcknowledgementCommitCallback = Callable[[dict[TopicIdPartition, set[int]], Kafk
 # Seconds that the heartbeat thread has to leave the group, where the application does not wait for it, and that brokers
 # have to take records back.
 _FAREWELL = 5.0
+# An application that has not come for so many seconds has what it said sent between its calls.
+_AWAY = 0.1
 #: Of the metrics of a group, those that Kafka's share consumers have.
 _OF_GROUP = frozenset(
     [
@@ -273,6 +276,30 @@ class SharePolling:
         """Return what `_current` has."""
         found = {name: _as_one(batch.runs) for name, batch in self._current.batches.items() if len(batch)}
         return ConsumerRecords(found, {})
+
+    @property
+    def acquisition_lock_timeout(self) -> float | None:
+        """Return the seconds that a record is kept for the consumer it was delivered to; None before the first one."""
+        told = self._requests.acquisition_lock_timeout_ms
+        return None if told is None else told / 1000
+
+    def send_late(self, now: float) -> float:
+        """Send what waits here, for an application that does not come; returns the seconds until it makes sense again.
+
+        Called between two calls of the application, maybe from another thread. Waits for nothing, tells the callback
+        nothing.
+        """
+        due_in, requests = self._ahead.left_at + _AWAY - now, self._requests
+        if self._is_torn or due_in > 0:
+            return inf if self._is_torn else due_in
+        if requests.buffer.fetches:
+            requests.give_back(now)
+        if requests.is_quiet:
+            # A fetch that is in flight is not read here: the time in which its records may be handed out would begin.
+            return inf
+        self._send(now)
+        self._client.complete_answered(now)
+        return _AWAY
 
     # --- commits
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from barnabas import ShareConsumer, TopicIdPartition, TopicPartition
+from barnabas.client.consumer.share.share_consume_request_manager import ShareConsumeRequestManager
 from barnabas.errors import (
     ConfigError,
     CorruptRecordError,
@@ -172,6 +173,39 @@ def test_what_was_fetched_for_an_application_that_became_slow_is_given_back(long
     assert [record.value for record in records] == [b"12", b"13"]
     assert [record.delivery_count for record in records] == [2, 2], "their locks are new"
     assert long_queue.states() == {ACCEPTED: len(found), ACQUIRED: 2, AVAILABLE: 100 - len(found) - 2}
+
+
+def test_who_stops_polling_loses_nothing_that_was_said_and_holds_nothing_that_waits(long_queue: ScriptedQueue) -> None:
+    consumer, found = read_ahead(long_queue, 6)
+    states = long_queue.states()
+    assert states[ACCEPTED] < len(found) - 2
+    assert states[ACQUIRED] > 2
+
+    long_queue.sleep(3)
+    assert long_queue.states()[ACCEPTED] == len(found) - 2
+    long_queue.sleep(15)
+
+    states = long_queue.states()
+    assert (states[ACCEPTED], states[ACQUIRED]) == (len(found) - 2, 2)
+    assert poll(consumer) == [b"12", b"13"]
+
+
+def test_a_fault_between_two_calls_begins_the_next_one_anew(
+    long_queue: ScriptedQueue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer, found = read_ahead(long_queue, 6)
+
+    def fails(*_: object, **__: object) -> None:
+        raise ValueError("a fault")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ShareConsumeRequestManager, "tick", fails)
+        long_queue.sleep(3)
+
+    assert "between two calls" in caplog.text
+    values = poll(consumer)
+    assert set(values).isdisjoint(found[:4])
+    assert len(values) == 2
 
 
 def test_the_callback_hears_nothing_of_what_the_consumer_gave_back_by_itself(long_queue: ScriptedQueue) -> None:
