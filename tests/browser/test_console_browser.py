@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 pytest.importorskip("starlette")
 
 TOPICS = 2000
+#: A bound for what goes wrong by orders of magnitude: other work of the machine makes each piece longer.
+LONGEST_PIECE_MS = 1500
 GROUP = "readers/<img src=x onerror=alert(1)>&?#"
 #: A place on each screen.
 PLACES = [
@@ -413,3 +415,36 @@ def test_no_other_page_can_frame_or_read_the_console(
     page.close()
     names = watched.page.evaluate("fetch('/api/topics').then(answer => answer.json()).then(found => found.names)")
     assert "forged" not in names
+
+
+@pytest.mark.slow
+def test_a_million_records_are_searched_without_a_stutter(browser: Browser) -> None:
+    """What the page's one thread does in one piece, told by the browser while a search and a live list go on."""
+    with Broker() as broker:
+        with AdminClient(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.create_topics([NewTopic("million", 6)])
+        with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            for number in range(1_000_000):
+                producer.send("million", b'{"n": %d}' % number, b"%d" % number, partition=number % 6)
+        with RunningConsole(broker.bootstrap_servers) as console:
+            watched = Watched(browser.new_context(locale="en-GB").new_page(), console.url)
+            page = watched.page
+            page.goto(console.link)
+            page.wait_for_selector("[data-health]")
+            page.evaluate("""() => { window.pieces = [];
+                new PerformanceObserver((list) => window.pieces.push(...list.getEntries().map((one) => one.duration)))
+                    .observe({ type: "longtask", buffered: true }); }""")
+            page.goto(
+                f"{console.url}/#/topic/million?tab=records&from=beginning&limit=1000&filter=value.n%20%3E%20999000"
+            )
+            page.locator("[data-ended=end], [data-ended=enough]").wait_for()
+            assert "1,000,000" in page.inner_text("main [data-ended]")
+            assert page.locator("tbody tr").count() == 999
+            drawing = page.evaluate("window.pieces.splice(0)")
+            page.locator("[data-search]").press_sequentially(" and partition = 1")
+            typing = page.evaluate("window.pieces")
+        assert watched.wrong == []
+    for what, pieces in (("the search", drawing), ("18 keys beside 999 rows", typing)):
+        assert max(pieces, default=0) < LONGEST_PIECE_MS, (what, pieces)
+    # A list that is drawn again with each key has one for each.
+    assert len(typing) < 9

@@ -229,7 +229,7 @@ def test_a_mask_spares_the_rows_that_cannot_match() -> None:
     by_text = parse_filter('value.user = "user-77"', NOW).mask(batch, is_plain=True)
     by_number = parse_filter("value.id = 77", NOW).mask(batch, is_plain=True)
 
-    # Also user-770 to user-779, and 177, 277, ...
+    # Also user-770 to user-779.
     assert sum(by_text.rows.to_pylist()) == 11
-    assert sum(by_number.rows.to_pylist()) == 19
+    assert sum(by_number.rows.to_pylist()) == 1
     assert parse_filter("value.id = 77", NOW).mask(batch, is_plain=False) == filters.ANY_ROW

@@ -1,11 +1,11 @@
 // What all screens share: html, texts, requests, streams, numbers, and small components. Data becomes text nodes only.
 import { h, Component } from "./vendor/preact.mjs";
-import { useState, useEffect, useRef, useCallback } from "./vendor/hooks.mjs";
+import { useState, useEffect, useRef, useCallback, useMemo } from "./vendor/hooks.mjs";
 import htm from "./vendor/htm.mjs";
 import uPlot from "./vendor/uplot.mjs";
 
 export const html = htm.bind(h);
-export { useState, useEffect, useRef, useCallback };
+export { useState, useEffect, useRef, useCallback, useMemo };
 
 // --- texts
 

@@ -1,5 +1,5 @@
 // Records of a topic: read from a place, filtered on the server, live; produced, exported, each with a link.
-import { html, t, useState, useEffect, useRef, useDocument, post, enc, count, size, time, visible, Loading, Empty, Problem, Command, Copy, ActionDialog, rememberedOwn, rememberOwn } from "./kit.mjs";
+import { html, t, currentLanguage, useState, useEffect, useMemo, useRef, useDocument, post, enc, count, size, time, visible, Loading, Empty, Problem, Command, Copy, ActionDialog, rememberedOwn, rememberOwn } from "./kit.mjs";
 
 const FORMS = ["auto", "text", "json", "avro", "protobuf", "msgpack", "hex"];
 // The forms that there are, messages of Protobuf among them, and what "auto" means for this topic.
@@ -119,6 +119,8 @@ export function Records({ topic, query, session, command }) {
     scan.start(`api/topics/${enc(topic)}/scan?${words(isLive)}`, isLive);
   };
   useEffect(() => { read(); }, []);
+  // The same element is not drawn again: a thousand rows must not wait behind each key that is pressed.
+  const table = useMemo(() => html`<${Rows} rows=${scan.rows} />`, [scan.rows, currentLanguage()]);
   const current = { from: start, filter, partitions, limit, keyForm, valueForm };
   const use = (saved) => { setLive(false); setStart(saved.from); setFilter(saved.filter); setPartitions(saved.partitions); setLimit(saved.limit); setKeyForm(saved.keyForm); setValueForm(saved.valueForm); };
   const choose = (side, label, chosen, set) => html`<${FormChoice} topic=${topic} side=${side} label=${label} chosen=${chosen} onChoose=${set} />`;
@@ -133,7 +135,7 @@ export function Records({ topic, query, session, command }) {
     <select aria-label=${t("records.export")} value="" onChange=${(e) => { save(e.target.value); e.target.value = ""; }}><option value="">${t("records.export")}</option>${EXPORTS.map((one) => html`<option value=${one}>${one}</option>`)}</select>
     <${Saved} topic=${topic} words=${current} onChoose=${use} />
     ${!session.readOnly && html`<button type="button" data-new onClick=${() => setProducing(true)}>${t("records.produce")}</button><button type="button" disabled=${isLive} onClick=${() => setRedriving(true)}>${t("records.redrive")}</button>`}</form>
-    <${Problem} error=${scan.error} /><${Strip} scan=${scan} />${scan.rows.length > 0 && html`<${Rows} rows=${scan.rows} />`}
+    <${Problem} error=${scan.error} /><${Strip} scan=${scan} />${scan.rows.length > 0 && table}
     ${!scan.rows.length && !scan.isRunning && !scan.error && html`<${Empty}>${filter ? t("records.noMatch") : t("records.none")}<//>`}
     ${isProducing && html`<${Produce} topic=${topic} onClose=${() => setProducing(false)} />`}<${Command} line=${command} />
     ${isRedriving && html`<${Redrive} topic=${topic} reading=${{ from: start, filter, partitions: partitions.split(",").map((one) => one.trim()).filter(Boolean) }} onClose=${() => setRedriving(false)} />`}`;
