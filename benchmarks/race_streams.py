@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer
 from benchmarks import _streams_jobs
 from benchmarks._streams_jobs import JOBS, TWO, topology
-from benchmarks.spark_read import cpu_seconds, descendants
+from benchmarks.spark_read import cpu_seconds, descendants, process_seconds
 from tests.peers import apache_kafka
 from tests.support.cache import CACHES, locked
 
@@ -63,11 +63,13 @@ class Job(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """What came of a run."""
+    """What came of a run; `java` and `tasks` are parts of `cpu`."""
 
     rate: float
     cpu: float
     from_start: float
+    java: float
+    tasks: float
 
 
 # The contenders, each a process and its children.
@@ -153,16 +155,26 @@ def run_ours(job: Job) -> None:
 # Measuring.
 
 
-def all_cpu_seconds(root: int) -> float:
-    """CPU of a process and its children, and of our tasks' processes: those outlive the worker that began them."""
-    found = cpu_seconds(root)
-    for entry in filter(str.isdigit, os.listdir("/proc")):
+def all_cpu_seconds(root: int) -> dict[str, float]:
+    """CPU of a process and its children by what they run: `java`, our `tasks`, `other` Python.
+
+    Our tasks' processes outlive the worker that began them.
+    """
+    found = {"java": 0.0, "tasks": 0.0, "other": 0.0}
+    tree = descendants(root)
+    for entry in map(int, filter(str.isdigit, os.listdir("/proc"))):
         with contextlib.suppress(OSError):
-            if b"barnabas.streams.spark.task_processes" not in Path(f"/proc/{entry}/cmdline").read_bytes():
-                continue
-            if f"BARNABAS_RACE={os.getpid()}".encode() in Path(f"/proc/{entry}/environ").read_bytes():
-                found += 0.0 if int(entry) in descendants(root) else cpu_seconds(int(entry))
+            command = Path(f"/proc/{entry}/cmdline").read_bytes()
+            is_task = b"barnabas.streams.spark.task_processes" in command
+            if entry in tree or (is_task and _is_of_this_race(entry)):
+                kind = "tasks" if is_task else "java" if b"java" in command.partition(b"\0")[0] else "other"
+                found[kind] += process_seconds(entry)
+    found["other"] += cpu_seconds(root) - sum(process_seconds(each) for each in tree)
     return found
+
+
+def _is_of_this_race(process: int) -> bool:
+    return f"BARNABAS_RACE={os.getpid()}".encode() in Path(f"/proc/{process}/environ").read_bytes()
 
 
 class Measure(NamedTuple):
@@ -210,7 +222,7 @@ class Measure(NamedTuple):
         with AdminClient(bootstrap_servers=self.servers) as admin:
             began = time.monotonic()
             with running(name, job) as process:
-                first: tuple[float, float, int] | None = None
+                first: tuple[float, dict[str, float], int] | None = None
                 while True:
                     found = admin.list_consumer_group_offsets(job.id, wanted)
                     done, now = sum(max(0, each.offset) for each in found.values()), time.monotonic()
@@ -223,9 +235,12 @@ class Measure(NamedTuple):
                     time.sleep(0.02)
                 cpu = all_cpu_seconds(process.pid)
         if first is None or first[2] >= records:
-            return Figures(float("nan"), float("nan"), records / (now - began))
+            nothing = float("nan")
+            return Figures(nothing, nothing, records / (now - began), nothing, nothing)
         left = records - first[2]
-        return Figures(left / (now - first[0]), (cpu - first[1]) / left * 1e6, records / (now - began))
+        used = {name: (cpu[name] - first[1][name]) / left * 1e6 for name in cpu}
+        whole = sum(used.values())
+        return Figures(left / (now - first[0]), whole, records / (now - began), used["java"], used["tasks"])
 
     def latency(self, name: str, job: Job, records: int) -> list[float]:
         """Return for each of so many records how long it took, in milliseconds; 40 go before them."""

@@ -39,7 +39,6 @@ ANYTHING = {
     "the library makes its class while the program runs, or has no types": (
         "broker/zookeeper/kazoo_session.py _GetWatched",
         "spark/values/protobuf.py",
-        "streams/state/disk.py",
     ),
     "the elements are of one of two generated classes that look the same": (
         "broker/config_admin_manager.py ConfigAdmin.alter_all",

@@ -24,6 +24,7 @@ from barnabas.streams.engine.record_collector import FailedProcessingError, erro
 from barnabas.streams.engine.record_deserializer import handle_deserialization_failure
 from barnabas.streams.engine.timestamp_extractors import FailOnInvalidTimestamp
 from barnabas.streams.errors import StreamsError, TaskCorruptedError, TaskMigratedError, TopologyError
+from barnabas.streams.state.changelog_record import last_of_each_key
 from barnabas.streams.state.memory import Backend, MemoryBackend
 from barnabas.streams.state.record_cache import RecordCache
 from barnabas.streams.state.store import StateStore
@@ -54,8 +55,9 @@ class TaskSettings(NamedTuple):
     """What a task is told beside its topology.
 
     `partitions_of` returns how many partitions a topic has, for partitioners; `global_store` finds a global store.
-    `keeps_origins` says whether sent records remember where they were made. `clock` gives nanoseconds that only go on,
-    for what is measured at the levels DEBUG and TRACE (`make_task`).
+    `keeps_origins` says whether sent records remember where they were made, `logs_last_changes` whether changelogs get
+    but the last of several changes of a key. `clock` gives nanoseconds that only go on, for what is measured at the
+    levels DEBUG and TRACE (`make_task`).
     """
 
     config: StreamsConfig
@@ -64,6 +66,7 @@ class TaskSettings(NamedTuple):
     partitions_of: Callable[[str], int] = lambda topic: 1
     keeps_origins: bool = False
     clock: Callable[[], int] | None = None
+    logs_last_changes: bool = False
 
 
 @cython.cclass
@@ -207,9 +210,12 @@ class Task:
         self._flush_stores()
         sent = self.collector.drain()
         partition = self.id.partition
+        logs_last = self._settings.logs_last_changes
         for name, store in self.stores.items():
             changes = store.changes()
             if changes:
+                if logs_last and store.last_change_counts:
+                    changes = last_of_each_key(changes)
                 topic = self._topology.store_to_changelog_topic[name]
                 sent += [
                     output_record(topic, partition, key, value, timestamp, headers)

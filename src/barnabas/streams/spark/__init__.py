@@ -8,7 +8,8 @@ Rules of the room
 2. A micro-batch is the set of records that wait, and a commit. Its time lies in its planned offsets, so a batch that is
    repeated sees the same time.
 3. Output, repartition and changelog records are one batch of `barnabas.spark.exactly_once`, and the decision on it is
-   on the state of each task, too: `state_protocol` says when a task may compute and from which state, without I/O.
+   on the state of each task, too: `state_protocol` says when a task may compute and from which state, without I/O. The
+   changelogs get the last change of each key in a batch, which is what Kafka's get behind its record caches.
 4. A repartition topic is a topic, as in Kafka: what one batch writes to it the next one reads. Order and results are
    Kafka's; the cost is a batch of latency for each step.
 5. What travels to the tasks is `Application`, by value; what a process holds of a task is only a cache of what the

@@ -164,7 +164,7 @@ class TaskHome:
         self.catch_up_global(plan)
         topology = self._application.subtopologies[id.subtopology]
         shared = self._global_store, self._partitions_of, self.keeps_origins
-        settings = TaskSettings(self._config, None, *shared, time.perf_counter_ns)
+        settings = TaskSettings(self._config, None, *shared, time.perf_counter_ns, logs_last_changes=True)
         tell = self.teller(plan["task"]).restoring(self._tell)
         held.restore(TaskPlan(topology, id, settings, plan), self._changelogs, state, tell)
         if held.kept is not None and self._last is not None:

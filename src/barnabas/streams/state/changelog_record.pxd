@@ -10,5 +10,9 @@ cdef class ChangelogRecord:
     cdef readonly object headers
 
 
+@cython.locals(change=ChangelogRecord, last=dict)
+cpdef list last_of_each_key(list changes)
+
+
 @cython.locals(made=ChangelogRecord)
 cdef ChangelogRecord changelog_record(object key, object value, object timestamp, object headers)

@@ -46,6 +46,15 @@ class ChangelogRecord:
         )
 
 
+def last_of_each_key(changes: list[ChangelogRecord]) -> list[ChangelogRecord]:
+    """Return the last record of each key, in the order in which those came."""
+    last: dict[bytes, ChangelogRecord] = {}
+    for change in reversed(changes):
+        if change.key not in last:
+            last[change.key] = change
+    return list(reversed(last.values()))
+
+
 def changelog_record(key: bytes, value: bytes | None, timestamp: int | None, headers: Headers) -> ChangelogRecord:
     """Return a record of a changelog, for callers in C."""
     made = ChangelogRecord.__new__(ChangelogRecord)

@@ -13,6 +13,7 @@ cdef class StateStore:
     cdef readonly object name
     cdef public bint persistent
     cdef public bint logged
+    cdef public bint last_change_counts
     cdef public bint is_open
     cdef public object context
     cdef public object topic

@@ -96,6 +96,8 @@ class StateStore:
         #: Whether its entries survive the process.
         self.persistent = False
         self.logged = logged
+        #: Whether the last change of a key makes those before it superfluous.
+        self.last_change_counts = False
         self.is_open = False
         self.context: Any = None
         self.topic = name
@@ -158,6 +160,7 @@ class SerdeStore(StateStore):
 
     def __init__(self, name: str, key_serde: Any, value_serde: Any, *, logged: bool = True) -> None:
         super().__init__(name, logged=logged)
+        self.last_change_counts = True
         self.key_serde = key_serde
         self.value_serde = value_serde
         self._serialize_key: Any = None

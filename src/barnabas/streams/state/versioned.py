@@ -278,6 +278,7 @@ class VersionedKeyValueStore(SerdeStore):
         logged: bool = True,
     ) -> None:
         super().__init__(name, key_serde, value_serde, logged=logged)
+        self.last_change_counts = False
         interval = segment_interval_ms or default_segment_interval_ms(history_retention_ms)
         self._versions = VersionedBytes(name, history_retention_ms, interval, backend)
         self.persistent = backend.persistent

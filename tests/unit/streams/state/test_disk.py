@@ -12,8 +12,9 @@ from barnabas.streams.state.memory import MemoryMap
 
 pytest.importorskip("lmdb")
 
-from barnabas.streams.state import snapshot
-from barnabas.streams.state.disk import LONG, DiskBackend
+from barnabas.streams.state import disk_map, snapshot
+from barnabas.streams.state.disk import DiskBackend
+from barnabas.streams.state.disk_map import LONG
 
 KEYS = st.one_of(
     st.binary(max_size=3),
@@ -33,19 +34,35 @@ STEPS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
-@given(steps=STEPS)
-def test_a_map_on_disk_is_a_map_in_memory(tmp_path_factory, steps):
+#: How much may wait in memory: nothing, a few entries, all.
+WAITING = st.sampled_from([0, 500, disk_map.MOST_WAITING])
+
+
+@settings(deadline=None, max_examples=100)
+@given(steps=STEPS, waiting=WAITING)
+def test_a_map_on_disk_is_a_map_in_memory(tmp_path_factory, steps, waiting):
     backend = DiskBackend(tmp_path_factory.mktemp("state"), size_limit=1 << 24)
     disk, memory = backend.open("map"), MemoryMap()
+    limit = pytest.MonkeyPatch()
+    limit.setattr(disk_map, "MOST_WAITING", waiting)
     try:
         for name, *arguments in steps:
             found, expected = (getattr(each, name)(*arguments) for each in (disk, memory))
             if name == "range":
                 found, expected = list(found), list(expected)
             assert found == expected
+        assert len(disk) == len({_place(key) for key, _ in memory.range(None, None)})
+        backend.commit(b"")
+        assert list(disk.range(None, None)) == list(memory.range(None, None))
     finally:
         backend.close()
+        limit.undo()
+
+
+def _place(key: bytes) -> bytes:
+    """Keys that are long share a bucket with those that begin as they do."""
+    stored = key if key and key[0] else b"\x00" + key
+    return stored[:LONG]
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -73,10 +90,15 @@ CHANGES = st.lists(
 
 
 @settings(deadline=None, max_examples=60)
-@given(changes=st.lists(CHANGES, max_size=8), gap=st.integers(1, 12), reverse=st.booleans(), first=BOUND, last=BOUND)
-def test_an_iterator_sees_the_map_as_it_was_when_it_was_made(tmp_path_factory, changes, gap, reverse, first, last):
+@given(
+    changes=st.lists(CHANGES, max_size=8), gap=st.integers(1, 12), reverse=st.booleans(),
+    bounds=st.tuples(BOUND, BOUND), waiting=WAITING,
+)  # fmt: skip
+def test_an_iterator_sees_the_map_as_it_was_when_it_was_made(tmp_path_factory, changes, gap, reverse, bounds, waiting):
     """What is put, changed and deleted later, ahead of it and behind it, does not matter, nor do commits."""
+    first, last = bounds
     with_small_pieces = pytest.MonkeyPatch()
+    with_small_pieces.setattr(disk_map, "MOST_WAITING", waiting)
     with_small_pieces.setattr(snapshot, "FIRST_PIECE", 2)
     with_small_pieces.setattr(snapshot, "PIECE", 4)
     backend = DiskBackend(tmp_path_factory.mktemp("state"), size_limit=1 << 24)
@@ -167,6 +189,29 @@ def test_a_full_file_is_an_error_that_names_it(tmp_path):
     def fill():
         for number in range(10_000):
             disk.put(b"%05d" % number, b"x" * 100)
+        backend.commit(b"")
 
     with pytest.raises(ProcessorStateError, match=r"cannot be written: .*MDB_MAP_FULL"):
         fill()
+
+
+def test_what_changes_again_and_again_is_written_once(tmp_path):
+    """A count updates the same keys for a whole batch."""
+    backend = DiskBackend(tmp_path, size_limit=1 << 24)
+    disk = backend.open("map")
+    before = backend.txn.stat(disk._handle)["entries"]
+    for number in range(10_000):
+        disk.put(b"%d" % (number % 10), b"%d" % number)
+    assert backend.txn.stat(disk._handle)["entries"] == before
+    backend.commit(b"")
+    assert backend.txn.stat(disk._handle)["entries"] == before + 10
+    backend.close()
+
+
+def test_what_waits_in_memory_is_bounded(tmp_path):
+    backend = DiskBackend(tmp_path, size_limit=1 << 28)
+    disk = backend.open("map")
+    for number in range(64):
+        disk.put(b"%d" % number, bytes(1 << 20))
+        assert disk._waiting_bytes <= disk_map.MOST_WAITING
+    backend.close()

@@ -1,0 +1,249 @@
+# cython: language_level=3, annotation_typing=False
+"""A map of a task on disk: entries of an LMDB database, before them what was changed last, in memory.
+
+A task changes the same keys again and again: what it changes waits in a dict, and goes to LMDB sorted by key, in one
+call, when a range is asked for, when the state is kept, and when `MOST_WAITING` bytes wait. C types are in
+`disk_map.pxd`.
+
+LMDB takes keys of 511 bytes: those of `LONG` bytes and more lie in buckets, one for all keys that begin with the same
+`LONG` bytes, so that order is kept.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from operator import itemgetter
+from typing import Any, Protocol
+from weakref import ref
+
+from barnabas.streams.errors import ProcessorStateError
+from barnabas.streams.serdes.reader import Reader, sized
+from barnabas.streams.state.snapshot import Entry, Snapshot
+
+
+class LmdbFile(Protocol):
+    """What a map takes of its backend: the transaction that is open, and what becomes of LMDB's errors."""
+
+    txn: Any
+    error: type[Exception]
+
+    def failed(self, problem: Exception) -> ProcessorStateError:
+        """Return what is raised in place of an error of LMDB's."""
+
+
+#: Keys from this length on lie in buckets.
+LONG = 500
+
+#: Keys from this one on are stored as they are; see `_stored`.
+_FIRST_PLAIN = b"\x01"
+
+#: Bytes of keys and values that wait for LMDB at most, those that were replaced in the meantime among them.
+MOST_WAITING = 4 << 20
+
+#: What an entry that waits takes beside its bytes, about.
+_ENTRY = 100
+
+_ABSENT = object()
+
+
+@cython.final
+@cython.cclass
+class DiskMap:
+    """One of a backend's maps, on a database of LMDB."""
+
+    def __init__(self, backend: LmdbFile, handle: Any) -> None:
+        self._backend = backend
+        self._handle = handle
+        self._snapshots: list[ref[Snapshot]] = []
+        #: What is not in LMDB yet; None for what is to be deleted there.
+        self._waiting: dict[bytes, bytes | None] = {}
+        self._waiting_bytes = 0
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return a value, None for none."""
+        found = self._waiting.get(key, _ABSENT)
+        return self._written(key) if found is _ABSENT else found  # type: ignore[return-value]  # a value, or None
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Keep a value."""
+        self._waiting[key] = value
+        self._waiting_bytes += len(key) + len(value) + _ENTRY
+        if self._waiting_bytes > MOST_WAITING:
+            self.flush()
+
+    def put_all(self, entries: dict[bytes, bytes]) -> None:
+        """Keep many values."""
+        self.flush()
+        self._write_all(entries)
+
+    def delete(self, key: bytes) -> bytes | None:
+        """Forget a key; return the value that it had."""
+        found: bytes | None = self.get(key)
+        if found is not None:
+            self._waiting[key] = None
+            self._waiting_bytes += len(key) + _ENTRY
+        return found
+
+    def range(
+        self, first: bytes | None, last: bytes | None, reverse: bool = False, open_end: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Return entries from `first` to `last`, both included (`last` not if `open_end`), None for no bound.
+
+        They are those of the call: what is put, changed or deleted later is not seen. They are read in pieces.
+        """
+        self.flush()
+        if reverse:
+            start = None if last is None else _stored(last)[:LONG] + b"\x00"
+            snapshot = Snapshot(self._before, start, reverse=True)
+        else:
+            snapshot = Snapshot(self._from, b"\x00" if first is None else _stored(first)[:LONG], reverse=False)
+        self._snapshots.append(ref(snapshot, self._snapshots.remove))
+        return _between(_unpacked(snapshot, reverse), first, last, reverse, open_end)
+
+    def flush(self) -> None:
+        """Write what waits to LMDB. Raises `ProcessorStateError` when the disk is full."""
+        waiting = self._waiting
+        if not waiting:
+            return
+        self._waiting = {}
+        self._waiting_bytes = 0
+        for key in [key for key, value in waiting.items() if value is None]:
+            del waiting[key]
+            self._erase(key)
+        self._write_all(waiting)  # type: ignore[arg-type]  # those without a value are gone
+
+    def _written(self, key: bytes) -> bytes | None:
+        stored = _stored(key)
+        if len(stored) >= LONG:
+            return dict(self._bucket(stored[:LONG])).get(stored)
+        return self._backend.txn.get(stored, None, self._handle)  # type: ignore[no-any-return]
+
+    def _write_all(self, entries: dict[bytes, bytes]) -> None:
+        """Write values in the order of their keys, which LMDB stores fastest."""
+        if len(entries) == 1 or max(map(len, entries), default=0) >= LONG - 1:
+            for key, value in entries.items():
+                self._write(key, value)
+            return
+        rows = sorted(entries.items(), key=itemgetter(0))
+        if rows and rows[0][0] < _FIRST_PLAIN:
+            rows = [(_stored(key), value) for key, value in rows]
+        for stored, _ in rows if self._snapshots else ():
+            self._keep_for_snapshots(stored)
+        backend = self._backend
+        try:
+            with backend.txn.cursor(db=self._handle) as cursor:
+                cursor.putmulti(rows)
+        except backend.error as problem:
+            raise backend.failed(problem) from problem
+
+    def _from(self, at: bytes | None, count: int) -> list[Entry]:
+        with self._backend.txn.cursor(db=self._handle) as cursor:
+            return list(islice(cursor.iternext(), count)) if cursor.set_range(at) else []
+
+    def _before(self, at: bytes | None, count: int) -> list[Entry]:
+        with self._backend.txn.cursor(db=self._handle) as cursor:
+            found = cursor.last() if at is None or not cursor.set_range(at) else cursor.prev()
+            return list(islice(cursor.iterprev(), count)) if found else []
+
+    def _bucket(self, prefix: bytes) -> list[Entry]:
+        data = self._backend.txn.get(prefix, None, self._handle)
+        return [] if data is None else _in_bucket(prefix, data)
+
+    def _write(self, key: bytes, value: bytes) -> None:
+        stored = _stored(key)
+        if len(stored) >= LONG:
+            self._change_bucket(stored, value)
+        else:
+            self._put(stored, value)
+
+    def _erase(self, key: bytes) -> None:
+        stored = _stored(key)
+        if len(stored) >= LONG:
+            self._change_bucket(stored, None)
+        else:
+            self._delete(stored)
+
+    def _change_bucket(self, key: bytes, value: bytes | None) -> None:
+        prefix = key[:LONG]
+        entries = [entry for entry in self._bucket(prefix) if entry[0] != key]
+        if value is not None:
+            entries.insert(bisect_left([entry[0] for entry in entries], key), (key, value))
+        if entries:
+            self._put(prefix, b"".join([sized(found[LONG:]) + sized(held) for found, held in entries]))
+        else:
+            self._delete(prefix)
+
+    def _put(self, stored: bytes, data: bytes) -> None:
+        if self._snapshots:
+            self._keep_for_snapshots(stored)
+        backend = self._backend
+        try:
+            backend.txn.put(stored, data, db=self._handle)
+        except backend.error as problem:
+            raise backend.failed(problem) from problem
+
+    def _delete(self, stored: bytes) -> None:
+        if self._snapshots:
+            self._keep_for_snapshots(stored)
+        self._backend.txn.delete(stored, db=self._handle)
+
+    def _keep_for_snapshots(self, stored: bytes) -> None:
+        data: bytes | None = self._backend.txn.get(stored, None, self._handle)
+        for each in tuple(self._snapshots):
+            snapshot = each()
+            if snapshot is not None:
+                snapshot.keep(stored, data)
+
+    def __len__(self) -> int:
+        self.flush()
+        return self._backend.txn.stat(self._handle)["entries"]  # type: ignore[no-any-return]
+
+
+def _stored(key: bytes) -> bytes:
+    """Return a key as it is stored: LMDB takes none without bytes, so what begins with 0 gets another one in front."""
+    return key if key and key[0] else b"\x00" + key
+
+
+def _key(stored: bytes) -> bytes:
+    return stored if stored[0] else stored[1:]
+
+
+def _in_bucket(prefix: bytes, data: bytes) -> list[Entry]:
+    reader = Reader(data)
+    entries = []
+    while reader.at < len(data):
+        entries.append((prefix + (reader.sized() or b""), reader.sized() or b""))
+    return entries
+
+
+def _unpacked(entries: Iterable[Entry], reverse: bool) -> Iterator[Entry]:
+    """Yield entries under their own keys, those of buckets one by one."""
+    for stored, data in entries:
+        if len(stored) < LONG:
+            yield _key(stored), data
+        else:
+            bucket = _in_bucket(stored, data)
+            for key, value in reversed(bucket) if reverse else bucket:
+                yield _key(key), value
+
+
+def _between(
+    entries: Iterable[Entry], first: bytes | None, last: bytes | None, reverse: bool, open_end: bool
+) -> Iterator[Entry]:
+    for key, value in entries:
+        if first is not None and key < first:
+            if reverse:
+                return
+            continue
+        if last is not None and (key > last or (open_end and key == last)):
+            if not reverse:
+                return
+            continue
+        yield key, value
