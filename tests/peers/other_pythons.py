@@ -36,11 +36,11 @@ NOBLE, RESOLUTE = (Release(name, UBUNTU, UBUNTU_KEYS) for name in ("noble", "res
 #: The release that has each Python; the one whose name ends with t has no interpreter lock.
 PYTHONS = {"3.12": NOBLE, "3.13": TRIXIE, "3.14": RESOLUTE, "3.14t": RESOLUTE}
 TO_BUILD = ("gcc", "libc6-dev", "make")
-OF_PYTHON = ("libbz2-dev", "libffi-dev", "liblzma-dev", "libsqlite3-dev", "libssl-dev", "zlib1g-dev", "dpkg-dev")
+OF_PYTHON = ("libbz2-dev", "libffi-dev", "liblzma-dev", "libsqlite3-dev", "libssl-dev", "xz-utils", "zlib1g-dev")
 BUILD = """
 set -e
 cd /tmp && rm -rf built && mkdir built && cd built
-apt-get source -q python{version} && cd python{version}-*/
+apt-get source -q --tar-only python{version} && tar xf python{version}_*.orig.tar.* && cd [Pp]ython-*/
 ./configure -q --disable-gil --with-ensurepip=install && make -s -j2 && make -s altinstall
 """
 
