@@ -290,6 +290,16 @@ def test_help_opens_by_key_and_everything_has_a_name(page: Page) -> None:
         assert nameless == [], place
 
 
+def test_times_are_those_of_the_reader_who_is_in_seoul(page: Page, cluster: str, console: RunningConsole) -> None:
+    with Producer(bootstrap_servers=cluster) as producer:
+        written = producer.send("timed", b"v", timestamp_ms=1_700_000_000_000).result()
+    page.goto(f"{console.url}/#/record/timed/0/{written.offset}")
+    page.get_by_role("heading", name="offset 0").wait_for()
+
+    # 2023-11-14 22:13:20 in Greenwich.
+    page.get_by_text("15 Nov 2023, 07:13:20").wait_for()
+
+
 def test_hostile_records_stay_text(page: Page) -> None:
     page.goto(page.url.replace("overview", "topic/wild?tab=records&from=beginning"))
     page.locator("[data-ended=end]").wait_for()

@@ -62,7 +62,9 @@ export function time(ms) {
   if (ms === null || ms === undefined || ms < 0) return "–";
   const moment = new Date(ms);
   if (Number.isNaN(moment.getTime())) return String(ms);
-  return new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" }).format(moment);
+  // The words are of the page's language, the form is of the reader's country where the browser tells one.
+  const own = navigator.languages.find((tag) => tag.split("-")[0] === language) ?? language;
+  return new Intl.DateTimeFormat(own, { dateStyle: "medium", timeStyle: "medium" }).format(moment);
 }
 
 // How long something has waited: `delay` has ms, and whether that is only the least it may be.
