@@ -13,7 +13,7 @@ from barnabas.client.consumer.consumer import Consumer
 from barnabas.client.producer.producer import Producer
 from barnabas.client.producer.transactions.detached import initialize
 from barnabas.config.config_def import known_to
-from barnabas.errors import KafkaTimeoutError
+from barnabas.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.exactly_once.decision import Decision, DecisionError
 
@@ -27,6 +27,8 @@ STABLE_TIMEOUT = 60.0
 DRIVER_TRANSACTION_TIMEOUT_MS = "10000"
 
 _POLL = 0.1
+#: Seconds in which all brokers know of a topic that was created.
+_KNOWN_WITHIN = 30.0
 
 #: A consumer has the next fetch in flight when it hands records out. A broker that held it would leave the next
 #: question on that connection, where the log ends, unanswered for so long.
@@ -42,13 +44,24 @@ def ensure_topic(admin: AdminClient, topic: str) -> None:
     """Create the log's topic if it is missing. Raises DecisionError for one that would forget decisions."""
     new = NewTopic(topic, num_partitions=1, configs=_TOPIC_CONFIGS)
     admin.create_topics([new], raise_errors=False)
-    resource = ConfigResource.topic(topic)
-    policy = admin.describe_configs([resource])[resource]["cleanup.policy"].value
+    policy = _cleanup_policy(admin, ConfigResource.topic(topic))
     if policy != "compact":
         raise DecisionError(
             f"topic {topic!r} has cleanup.policy={policy}, so decisions about transactions would be forgotten; set it "
             "to compact, or name another topic in the option decisionTopic"
         )
+
+
+def _cleanup_policy(admin: AdminClient, topic: ConfigResource) -> str | None:
+    """Return the topic's policy. Brokers hear from their controller of a new topic some time after it was made."""
+    deadline = time.monotonic() + _KNOWN_WITHIN
+    while True:
+        try:
+            return admin.describe_configs([topic])[topic]["cleanup.policy"].value
+        except UnknownTopicOrPartitionError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL)
 
 
 class DecisionReader:
