@@ -192,6 +192,12 @@ def _groups(words: list[str]) -> Iterable[str]:
     return _ask(words, lambda admin: admin.list_groups())
 
 
+def _encodings(_: list[str]) -> Iterable[str]:
+    from barnabas.cli.record_format import ENCODINGS, MESSAGE
+
+    return (*ENCODINGS, MESSAGE)
+
+
 def _entities(words: list[str]) -> Iterable[str]:
     return {"topic": _topics, "group": _groups}.get(words[2], lambda _: ("default",))(words)
 
@@ -218,6 +224,7 @@ _BY_METAVAR: dict[str, Callable[[list[str]], Iterable[str]]] = {
     "TOPIC[:LIST]": _topics,
     "GROUP": _groups,
     "ENTITY": _entities,
+    "ENCODING": _encodings,
     "FILE": lambda words: (FILES,),
     "DIR": lambda words: (FILES,),
     "PATH": lambda words: (FILES,),

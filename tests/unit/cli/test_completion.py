@@ -28,6 +28,7 @@ def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
         (["consume", "flights", "-o", ""], ["human", "json", "raw", "hex"]),
         (["consume", "flights", "--key-as", "b"], ["base64"]),
         (["consume", "flights", "--key-as=b"], ["--key-as=base64"]),
+        (["consume", "flights", "--value-as", "p"], ["protobuf:"]),
         (["consume", "-X", "max.poll.r"], ["max.poll.records="]),
         (["produce", "t", "-X", "linger"], ["linger.ms="]),
         (["config", "get", "b"], ["broker"]),
