@@ -1,7 +1,7 @@
 """The metadata log in Kafka's files: `__cluster_metadata-0`, its segments and `.checkpoint` snapshots.
 
-A snapshot is written under a name that ends in `.part`, synced, and renamed: a file `<offset>-<epoch>.checkpoint` is
-whole. The log never begins behind a snapshot that is not there, also after a power loss.
+A snapshot is written under a name of its writer's own that ends in `.part`, synced, and renamed: a file
+`<offset>-<epoch>.checkpoint` is whole. The log never begins behind a snapshot that is not there, also after a power loss.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import errno
 import re
 from functools import partial
+from itertools import count
 from logging import getLogger
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from barnabas.broker.log.checkpoint_files import (
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
 QUORUM_STATE = "quorum-state"
 _SNAPSHOT_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+_ID_IN_NAME = "%020d-%010d"
 _PART_SUFFIX = ".checkpoint.part"
 _DELETED_SUFFIX = ".checkpoint.deleted"
 _HEADER_BYTES = 4096
@@ -56,7 +59,7 @@ _DEFAULTS = {
 
 def snapshot_file_name(snapshot_id: OffsetAndEpoch) -> str:
     """Return the name of a snapshot's file."""
-    return f"{snapshot_id.offset:020d}-{snapshot_id.epoch:010d}.checkpoint"
+    return f"{_ID_IN_NAME % snapshot_id}.checkpoint"
 
 
 def log_directory_of(data_directory: str) -> str:
@@ -88,17 +91,24 @@ class FileQuorumStateStore:
             raise KafkaStorageError(f"{self._path} cannot be written: {error}") from error
 
 
-class FileSnapshotWriter:
-    """A snapshot's file in the making; a `RawSnapshotWriter`."""
+def _size_of(filesystem: FileSystem, path: str) -> int:
+    file = filesystem.open(path)
+    try:
+        return file.size()
+    finally:
+        file.close()
 
-    __slots__ = ("_directory", "_file", "_log", "_path", "size", "snapshot_id")
+
+class FileSnapshotWriter:
+    """A snapshot's file in the making; a `RawSnapshotWriter`. Of those with one id the first that ends it counts."""
+
+    __slots__ = ("_file", "_log", "_path", "size", "snapshot_id")
 
     def __init__(self, log: KafkaMetadataLog, snapshot_id: OffsetAndEpoch) -> None:
         self._log = log
         self.snapshot_id = snapshot_id
         self.size = 0
-        self._directory = log.directory
-        self._path = f"{log.directory}/{snapshot_file_name(snapshot_id)}.part"
+        self._path = log.next_part(snapshot_id)
         self._file: File | None = log.filesystem.open(self._path)
         self._file.truncate(0)
 
@@ -125,13 +135,19 @@ class FileSnapshotWriter:
         self._log.add_snapshot(self.snapshot_id, self.size)
 
     def _end(self, file: File) -> None:
-        filesystem = self._log.filesystem
         try:
             file.sync()
         finally:
             file.close()
-        filesystem.rename(self._path, f"{self._directory}/{snapshot_file_name(self.snapshot_id)}")
-        filesystem.sync_directory(self._directory)
+        filesystem, name = self._log.filesystem, self._log.snapshot_path(self.snapshot_id)
+        with self._log.naming:
+            if filesystem.exists(name):
+                # Who reads it in parts goes on with the same bytes.
+                filesystem.remove(self._path)
+                self.size = _size_of(filesystem, name)
+            else:
+                filesystem.rename(self._path, name)
+            filesystem.sync_directory(self._log.directory)
 
     def close(self) -> None:
         """See `RawSnapshotWriter`."""
@@ -154,6 +170,9 @@ class KafkaMetadataLog:
         self.directory = log_directory_of(data_directory)
         self._settings = {name: int(str(config.get(name, default))) for name, default in _DEFAULTS.items()}
         self._now_ms = now_ms
+        self._parts = count()
+        #: Held by who gives a snapshot its name, beside the loop.
+        self.naming = Lock()
         try:
             # It holds what users log in with, though salted and hashed.
             filesystem.make_directory(self.directory, private=True)
@@ -318,7 +337,7 @@ class KafkaMetadataLog:
 
     def read_snapshot(self, snapshot_id: OffsetAndEpoch, position: int, size: int) -> bytes:
         """See `ReplicatedLog`."""
-        path = f"{self.directory}/{snapshot_file_name(snapshot_id)}"
+        path = self.snapshot_path(snapshot_id)
         try:
             file = self.filesystem.open(path)
             try:
@@ -336,6 +355,14 @@ class KafkaMetadataLog:
             return FileSnapshotWriter(self, snapshot_id)
         except OSError as error:
             raise KafkaStorageError(f"the snapshot {snapshot_id} cannot be begun: {error}") from error
+
+    def snapshot_path(self, snapshot_id: OffsetAndEpoch) -> str:
+        """Return where a snapshot lies when it is whole."""
+        return f"{self.directory}/{snapshot_file_name(snapshot_id)}"
+
+    def next_part(self, snapshot_id: OffsetAndEpoch) -> str:
+        """Return where a snapshot is written: two that write the same one may be at it at once."""
+        return f"{self.directory}/{_ID_IN_NAME % snapshot_id}-{next(self._parts)}{_PART_SUFFIX}"
 
     def add_snapshot(self, snapshot_id: OffsetAndEpoch, size: int) -> None:
         """Take note of a snapshot that is whole; one that the log has left behind meanwhile goes."""
@@ -380,7 +407,7 @@ class KafkaMetadataLog:
 
     def _forget(self, snapshot_id: OffsetAndEpoch) -> None:
         del self._snapshots[snapshot_id]
-        self.remove_file(f"{self.directory}/{snapshot_file_name(snapshot_id)}")
+        self.remove_file(self.snapshot_path(snapshot_id))
 
     def _remove_files(self, paths: list[str]) -> None:
         for path in paths:

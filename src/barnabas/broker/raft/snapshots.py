@@ -122,8 +122,12 @@ class RecordsSnapshotReader:
 
     def batches(self) -> Iterator[Batch]:
         """See `SnapshotReader`."""
+        data = b""
         for data in snapshot_batches(self._log, self._snapshot_id):
             yield from (batch for batch in batches_of(data) if batch.values)
+        last = [message for _, message in read_control_records(data)][-1:]
+        if not last or not isinstance(last[0], SnapshotFooterRecord):
+            raise CorruptRecordError(f"the snapshot {self._snapshot_id} has no end: some of it was lost")
 
 
 def batches_of(data: Buffer) -> list[Batch]:

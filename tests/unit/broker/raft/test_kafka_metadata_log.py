@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 
 from barnabas.broker.log.disk_steps import done_at_once
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
+from barnabas.broker.log.os_filesystem import OsFileSystem
 from barnabas.broker.raft.control_records import build_data_batch
-from barnabas.broker.raft.kafka_metadata_log import FileQuorumStateStore, KafkaMetadataLog, log_directory_of
+from barnabas.broker.raft.kafka_metadata_log import (
+    FileQuorumStateStore,
+    KafkaMetadataLog,
+    log_directory_of,
+    snapshot_file_name,
+)
 from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
 from barnabas.broker.raft.replicated_log import validate_offset_and_epoch
 from barnabas.broker.raft.snapshots import RecordsSnapshotReader, RecordsSnapshotWriter
-from barnabas.errors import KafkaStorageError
+from barnabas.errors import CorruptRecordError, KafkaStorageError
+from barnabas.records import scan_batches
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from barnabas.broker.log.filesystem import FileSystem
 
 _DIRECTORY = log_directory_of("/data")
 
@@ -92,6 +105,63 @@ def test_a_snapshot_says_what_it_was_given() -> None:
     reader = RecordsSnapshotReader(log, OffsetAndEpoch(1, 1))
     assert [value for batch in reader.batches() for value in batch.values] == [b"everything"]
     assert reader.last_contained_log_timestamp == 99
+
+
+def _begin_snapshot(log: KafkaMetadataLog, value: bytes, timestamp_ms: int) -> RecordsSnapshotWriter:
+    raw = log.create_snapshot(OffsetAndEpoch(2, 1))
+    assert raw is not None
+    writer = RecordsSnapshotWriter(raw, timestamp_ms, 0, None)
+    writer.append_values([value])
+    return writer
+
+
+def _what_it_says(log: KafkaMetadataLog) -> tuple[list[bytes], int]:
+    reader = RecordsSnapshotReader(log, OffsetAndEpoch(2, 1))
+    return [value for batch in reader.batches() for value in batch.values], reader.last_contained_log_timestamp
+
+
+@pytest.fixture(params=["memory", "files"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[FileSystem, str]:
+    """A file system, and a directory on it."""
+    return (_filesystem(), "/data") if request.param == "memory" else (OsFileSystem(), str(tmp_path))
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_two_that_write_the_same_snapshot_do_not_meet(storage: tuple[FileSystem, str], order: tuple[int, int]) -> None:
+    """A name says that a snapshot is whole, and who reads it in parts gets the parts of one."""
+    filesystem, directory = storage
+    log = KafkaMetadataLog(filesystem, directory, {}, 0)
+    writers = [_begin_snapshot(log, b"first" * 50, 7), _begin_snapshot(log, b"second", 8)]
+    done_at_once(writers[order[0]].freeze())
+    size, said = log.snapshot_size(OffsetAndEpoch(2, 1)), _what_it_says(log)
+    assert said == [([b"first" * 50], 7), ([b"second"], 8)][order[0]]
+    done_at_once(writers[order[1]].freeze())
+    assert (log.snapshot_size(OffsetAndEpoch(2, 1)), _what_it_says(log)) == (size, said)
+    found = KafkaMetadataLog(filesystem, directory, {}, 0)
+    assert (found.snapshot_size(OffsetAndEpoch(2, 1)), _what_it_says(found)) == (size, said)
+
+
+def test_one_that_gives_a_snapshot_up_leaves_that_of_another_alone(storage: tuple[FileSystem, str]) -> None:
+    filesystem, directory = storage
+    log = KafkaMetadataLog(filesystem, directory, {}, 0)
+    writer, other = _begin_snapshot(log, b"first", 7), _begin_snapshot(log, b"second", 8)
+    other.close()
+    done_at_once(writer.freeze())
+    assert _what_it_says(log) == ([b"first"], 7)
+    assert not [entry.name for entry in filesystem.list_directory(log.directory) if entry.name.endswith(".part")]
+
+
+def test_a_snapshot_that_is_not_whole_is_not_read_as_one_that_says_little() -> None:
+    """An empty file would be a cluster without anything in it."""
+    for keep in (0, 1):
+        filesystem = _filesystem()
+        log = _open(filesystem)
+        _snapshot(log, OffsetAndEpoch(2, 1))
+        path = f"{_DIRECTORY}/{snapshot_file_name(OffsetAndEpoch(2, 1))}"
+        whole = filesystem.read(path)
+        filesystem.replace(path, whole[: keep * scan_batches(whole)[-1].position], sync=True)
+        with pytest.raises(CorruptRecordError, match="has no end"):
+            _what_it_says(_open(filesystem))
 
 
 def test_the_log_begins_behind_a_snapshot_that_is_ahead_of_it() -> None:
