@@ -24,6 +24,7 @@ from barnabas.broker.raft.replica import InboundRequest, OutboundRequest
 from barnabas.broker.raft.replica_key import ReplicaKey
 from barnabas.broker.raft.replicated_log import BOOTSTRAP_SNAPSHOT_ID
 from barnabas.broker.raft.voter_set import Endpoint, VoterNode, VoterSet
+from barnabas.errors import CorruptRecordError
 from barnabas.network.node import Node
 from barnabas.protocol.messages.add_raft_voter_request import AddRaftVoterRequest
 from barnabas.protocol.messages.add_raft_voter_request import Listener as AddListener
@@ -32,7 +33,8 @@ from barnabas.protocol.messages.api_versions_response import ApiVersionsResponse
 from barnabas.protocol.messages.k_raft_version_record import KRaftVersionRecord
 from barnabas.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from barnabas.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
-from tests.support.raft_log import DelayedStorage, FileDisk, MemoryDisk, batches_in
+from tests.support.raft_log import DelayedStorage, FileDisk, MemoryDisk, batches_in, values_in_snapshot
+from tests.support.raft_waits import endless_wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -65,6 +67,13 @@ def voter_set(ids: Iterable[int], *, directories: bool) -> VoterSet:
     )
 
 
+def content_of(values: Iterable[bytes], before: int = 0) -> int:
+    """Return a digest of values, however they lie in batches, behind others."""
+    for value in values:
+        before = hash((before, value))
+    return before
+
+
 class StateMachine:
     """A listener: the values in order, as a digest of all before each offset."""
 
@@ -72,6 +81,7 @@ class StateMachine:
         self.member = member
         self.next_offset = 0
         self.digest = 0
+        self.content = content_of(())
         self.epoch = 0
         self.values: list[bytes] = []
         self.leader = LeaderAndEpoch(None, -1)
@@ -81,6 +91,7 @@ class StateMachine:
         for batch in batches:
             self.member.check(batch.base_offset == self.next_offset, f"gap before {batch.base_offset}")
             self.values += batch.values
+            self.content = content_of(batch.values, self.content)
             self.digest = hash((self.digest, batch.base_offset, batch.epoch, tuple(batch.values)))
             self.next_offset, self.epoch = batch.last_offset + 1, batch.epoch
             self.member.cluster.applied(self)
@@ -89,6 +100,7 @@ class StateMachine:
         """Begin anew."""
         self.next_offset, self.epoch = reader.snapshot_id
         self.values = [value for batch in reader.batches() for value in batch.values]
+        self.content = content_of(self.values)
         self.digest = self.member.cluster.digest_at(self.next_offset)
         self.member.cluster.applied(self)
 
@@ -163,6 +175,8 @@ class Member:
                 break
             wake = client.poll(self.cluster.instant)
         self.check(wake > self.cluster.now, f"spins as {client.replica.quorum.state.name}")
+        problem = endless_wait(client, wake, self.cluster.now, is_disk_at_work=self.storage.in_flight > 0)
+        self.check(problem is None, str(problem))
         self.cluster.send_all(self, client.take_outbound())
         if wake < self._wake or self._wake <= self.cluster.now:
             self._wake = max(wake, self.cluster.now + 0.0005)
@@ -212,6 +226,8 @@ class RaftCluster:
         self.leaders: dict[int, int] = {}
         #: Offset → the digest of all that was committed before it; the records themselves by their last offset.
         self.digests: dict[int, int] = {0: 0}
+        #: Offset → the digest of the values before it, which is also what a snapshot there has to say.
+        self.contents: dict[int, int] = {}
         self.committed: list[tuple[int, int, bytes]] = []
         self.committed_end = self.committed_epoch = 0
         self.voter_sets: dict[int, VoterSet] = {}
@@ -419,6 +435,8 @@ class RaftCluster:
         """Compare what a state machine has applied with what others had at that offset."""
         if self.digests.setdefault(machine.next_offset, machine.digest) != machine.digest:
             raise BrokenPromiseError(f"node {machine.member.id} applied something else before {machine.next_offset}")
+        if self.contents.setdefault(machine.next_offset, machine.content) != machine.content:
+            raise BrokenPromiseError(f"node {machine.member.id} has other values before {machine.next_offset}")
 
     def digest_at(self, offset: int) -> int:
         """Return the digest of what a snapshot stands for: some state machine made it."""
@@ -427,7 +445,9 @@ class RaftCluster:
         return self.digests[offset]
 
     def check_logs(self) -> None:
-        """Check log matching between all pairs of nodes."""
+        """Check log matching between all pairs of nodes, and that each snapshot says all that was committed."""
+        for member in self.members:
+            self._check_snapshot(member)
         for one in self.members:
             for other in self.members[: one.id]:
                 theirs = {batch.base_offset: batch for batch in batches_in(other.log)}
@@ -442,6 +462,17 @@ class RaftCluster:
                             raise BrokenPromiseError(
                                 f"nodes {one.id} and {other.id} differ at {batch.base_offset} in epoch {batch.epoch}"
                             )
+
+    def _check_snapshot(self, member: Member) -> None:
+        found = member.log.latest_snapshot_id
+        if found is None or found == BOOTSTRAP_SNAPSHOT_ID:
+            return
+        try:
+            content = content_of(values_in_snapshot(member.log, found))
+        except CorruptRecordError as error:
+            raise BrokenPromiseError(f"node {member.id}: {error}") from error
+        if content != self.contents.get(found.offset, content):
+            raise BrokenPromiseError(f"the snapshot {found} of node {member.id} says something else than was committed")
 
     # -- what a test does --------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from barnabas.broker.raft.replica import InboundRequest, OutboundRequest
 from barnabas.protocol.message import Message
 from tests.support.raft_cluster import BrokenPromiseError, directory_of, endpoints_of, voter_set
 from tests.support.raft_log import MemoryLog, MemoryStore
+from tests.support.raft_waits import endless_wait
 from tests.support.slow_storage import SlowStorage
 
 _VOTERS = (0, 1, 2)
@@ -165,11 +166,17 @@ class World:
 
     def _turn(self, i: int) -> None:
         client = self.clients[i]
+        wake = self.now[i]
         for _ in range(10):
             self._inspect(i)
-            if client.poll(Instant(self.now[i], 0)) > self.now[i]:
+            wake = client.poll(Instant(self.now[i], 0))
+            if wake > self.now[i]:
                 break
         self._inspect(i)
+        is_at_work = self.disks is not None and bool(self.disks[i].in_flight)
+        problem = endless_wait(client, wake, self.now[i], is_disk_at_work=is_at_work)
+        if problem is not None:
+            raise BrokenPromiseError(f"voter {i} {problem}")
         for one in client.take_outbound():
             if isinstance(one, OutboundRequest):
                 receiver = int(one.destination.host[1:])

@@ -9,6 +9,7 @@ from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.raft.kafka_metadata_log import FileQuorumStateStore, KafkaMetadataLog
 from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
 from barnabas.broker.raft.replicated_log import BOOTSTRAP_SNAPSHOT_ID
+from barnabas.broker.raft.snapshots import RecordsSnapshotReader
 from barnabas.records import scan_batches
 
 if TYPE_CHECKING:
@@ -305,6 +306,8 @@ class DelayedStorage:
     def __init__(self, member: Member) -> None:
         self._member = member
         self._life = member.life
+        #: How many pieces of work are not known yet to be done.
+        self.in_flight = 0
 
     def submit(self, work: Callable[[], None], done: Callable[[], None]) -> None:
         """See `Storage`."""
@@ -324,14 +327,21 @@ class DelayedStorage:
                 if member.paused_until > cluster.now:
                     cluster.at(member.paused_until, tell)
                     return
+                self.in_flight -= 1
                 done()
                 member.turn()
 
+        self.in_flight += 1
         delay = cluster.random.uniform(0.0, cluster.disk_delay)
         cluster.at(max(cluster.now + delay, member.disk_stalls_until), run)
 
     def drain(self) -> None:
         """See `Storage`."""
+
+
+def values_in_snapshot(log: MemoryLog | KafkaMetadataLog, snapshot_id: OffsetAndEpoch) -> list[bytes]:
+    """Return what a snapshot says. Raises `CorruptRecordError` for one that is not whole."""
+    return [value for batch in RecordsSnapshotReader(log, snapshot_id).batches() for value in batch.values]
 
 
 def batches_in(log: MemoryLog | KafkaMetadataLog) -> list[LogBatch]:

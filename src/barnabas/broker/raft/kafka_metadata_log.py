@@ -1,7 +1,8 @@
 """The metadata log in Kafka's files: `__cluster_metadata-0`, its segments and `.checkpoint` snapshots.
 
 A snapshot is written under a name of its writer's own that ends in `.part`, synced, and renamed: a file
-`<offset>-<epoch>.checkpoint` is whole. The log never begins behind a snapshot that is not there, also after a power loss.
+`<offset>-<epoch>.checkpoint` is whole. The log never begins behind a snapshot that is not there, also after a power
+loss.
 """
 
 from __future__ import annotations

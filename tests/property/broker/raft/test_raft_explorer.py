@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from math import inf
+from typing import TYPE_CHECKING
+
 import pytest
 
+from barnabas.broker.raft.epoch_states import FollowerState
+from barnabas.broker.raft.follower_fetcher import LogFetcher
 from barnabas.errors import IllegalStateError
 from tests.support.raft_cluster import BrokenPromiseError
 from tests.support.raft_explorer import Bounds, explore, walk
 from tests.support.raft_faults import FAULTS
+
+if TYPE_CHECKING:
+    from barnabas.broker.instant import Instant
+    from barnabas.protocol.messages.fetch_response import FetchResponse
 
 _WIDE = Bounds(epochs=6, crashes=3, appends=4, doubles=3, letters=10)
 _FOUND_SOON = (
@@ -47,6 +56,21 @@ def test_thousands_of_drawn_orders_keep_the_promises(first: int) -> None:
 def test_a_planted_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     FAULTS[name](monkeypatch)
     with pytest.raises((BrokenPromiseError, IllegalStateError)):
+        _walk_many()
+
+
+def test_a_follower_that_looks_at_no_clock_any_more_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = LogFetcher.handle_fetch_response
+
+    def answered_last(self: LogFetcher, response: FetchResponse, now: Instant) -> bool:
+        found = answered(self, response, now)
+        state = self._replica.quorum.state
+        if isinstance(state, FollowerState):
+            state.fetch_deadline = state.update_voter_deadline = inf
+        return found
+
+    monkeypatch.setattr(LogFetcher, "handle_fetch_response", answered_last)
+    with pytest.raises(BrokenPromiseError, match="looks again only in"):
         _walk_many()
 
 

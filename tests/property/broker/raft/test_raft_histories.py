@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+from math import inf
+from typing import TYPE_CHECKING
+
 import pytest
 
+from barnabas.broker.log.truncation import done_beside
+from barnabas.broker.raft.disk_work import DiskWork
+from barnabas.broker.raft.epoch_states import FollowerState
+from barnabas.broker.raft.follower_fetcher import LogFetcher
+from barnabas.broker.raft.kafka_metadata_log import FileSnapshotWriter, KafkaMetadataLog
+from barnabas.broker.raft.request_manager import RequestManager
 from tests.support.raft_cluster import BrokenPromiseError
 from tests.support.raft_faults import FAULTS
 from tests.support.raft_history import play, play_power_loss
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from barnabas.broker.instant import Instant
+    from barnabas.broker.log.filesystem import File
+    from barnabas.broker.log.truncation import Steps
+    from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
+    from barnabas.protocol.messages.fetch_response import FetchResponse
 
 #: Found within a few histories; the others take the long form, or the explorer.
 _SOON = (
@@ -63,6 +81,69 @@ def test_a_quorum_keeps_its_promises_on_kafkas_files_in_many_histories(first: in
 def test_a_quorum_keeps_its_promises_in_thousands_of_histories(first: int) -> None:
     for seed in range(first, first + 100):
         play(seed)
+
+
+def _share_the_part(patch: pytest.MonkeyPatch) -> None:
+    def same(self: KafkaMetadataLog, snapshot_id: OffsetAndEpoch) -> str:
+        return f"{self.snapshot_path(snapshot_id)}.part"
+
+    def end(self: FileSnapshotWriter, file: File) -> None:
+        file.sync()
+        self._log.filesystem.rename(self._path, self._log.snapshot_path(self.snapshot_id))
+        self._log.filesystem.sync_directory(self._log.directory)
+
+    patch.setattr(KafkaMetadataLog, "next_part", same)
+    patch.setattr(FileSnapshotWriter, "_end", end)
+
+
+def _never_say_that_it_is_flushed(patch: pytest.MonkeyPatch) -> None:
+    def flush(self: DiskWork, steps: Steps[None], flushed: Callable[[], None]) -> None:
+        self.is_flushing = True
+        done_beside(steps, self.storage, lambda _: None)
+
+    patch.setattr(DiskWork, "flush", flush)
+
+
+def _ask_once(patch: pytest.MonkeyPatch) -> None:
+    answered = LogFetcher.handle_fetch_response
+
+    def answered_last(self: LogFetcher, response: FetchResponse, now: Instant) -> bool:
+        state = self._replica.quorum.state
+        found = answered(self, response, now)
+        if isinstance(state, FollowerState) and self._replica.quorum.is_voter:
+            state.fetch_deadline = state.update_voter_deadline = inf
+        return found
+
+    patch.setattr(LogFetcher, "handle_fetch_response", answered_last)
+    patch.setattr(RequestManager, "is_ready", lambda self, node_id, now: node_id not in self._connections)
+    patch.setattr(RequestManager, "ready_at", lambda self, node_id: inf)
+
+
+@pytest.mark.parametrize(
+    ("plant", "problem"),
+    [
+        (_share_the_part, "the snapshot"),
+        (_never_say_that_it_is_flushed, "waits for a disk that has nothing to do"),
+        (_ask_once, "looks again only in"),
+    ],
+)
+def test_what_would_wait_for_ever_is_found_when_it_begins(
+    plant: Callable[[pytest.MonkeyPatch], None], problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not when a history is over and nothing has moved for half a minute: that says nothing of why."""
+    plant(monkeypatch)
+    with pytest.raises(BrokenPromiseError, match=problem):
+        _play_on_files()
+
+
+def _play_on_files() -> None:
+    for seed in (5342, 5644, *range(20)):
+        play(seed, on_files=True)
+
+
+@pytest.mark.parametrize("seed", [5342, 5644])
+def test_followers_get_whole_snapshots_where_two_were_written_at_once(seed: int) -> None:
+    play(seed, on_files=True)
 
 
 def _is_found(name: str, patch: pytest.MonkeyPatch, histories: int) -> bool:
