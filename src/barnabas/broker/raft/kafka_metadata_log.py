@@ -92,14 +92,6 @@ class FileQuorumStateStore:
             raise KafkaStorageError(f"{self._path} cannot be written: {error}") from error
 
 
-def _size_of(filesystem: FileSystem, path: str) -> int:
-    file = filesystem.open(path)
-    try:
-        return file.size()
-    finally:
-        file.close()
-
-
 class FileSnapshotWriter:
     """A snapshot's file in the making; a `RawSnapshotWriter`. Of those with one id the first that ends it counts."""
 
@@ -140,15 +132,16 @@ class FileSnapshotWriter:
             file.sync()
         finally:
             file.close()
-        filesystem, name = self._log.filesystem, self._log.snapshot_path(self.snapshot_id)
-        with self._log.naming:
-            if filesystem.exists(name):
+        log, path = self._log, self._log.snapshot_path(self.snapshot_id)
+        with log.naming:
+            if log.filesystem.exists(path):
                 # Who reads it in parts goes on with the same bytes.
-                filesystem.remove(self._path)
-                self.size = _size_of(filesystem, name)
+                log.filesystem.remove(self._path)
+                self.size = log.named.get(self.snapshot_id, self.size)
             else:
-                filesystem.rename(self._path, name)
-            filesystem.sync_directory(self._log.directory)
+                log.filesystem.rename(self._path, path)
+                log.named[self.snapshot_id] = self.size
+            log.filesystem.sync_directory(log.directory)
 
     def close(self) -> None:
         """See `RawSnapshotWriter`."""
@@ -172,8 +165,9 @@ class KafkaMetadataLog:
         self._settings = {name: int(str(config.get(name, default))) for name, default in _DEFAULTS.items()}
         self._now_ms = now_ms
         self._parts = count()
-        #: Held by who gives a snapshot its name, beside the loop.
+        #: Held by who gives a snapshot its name, beside the loop; how large those are that were named so.
         self.naming = Lock()
+        self.named: dict[OffsetAndEpoch, int] = {}
         try:
             # It holds what users log in with, though salted and hashed.
             filesystem.make_directory(self.directory, private=True)
@@ -408,6 +402,7 @@ class KafkaMetadataLog:
 
     def _forget(self, snapshot_id: OffsetAndEpoch) -> None:
         del self._snapshots[snapshot_id]
+        self.named.pop(snapshot_id, None)
         self.remove_file(self.snapshot_path(snapshot_id))
 
     def _remove_files(self, paths: list[str]) -> None:
