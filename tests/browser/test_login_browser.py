@@ -61,6 +61,7 @@ def watched(browser: Browser, console: RunningConsole) -> Iterator[Watched]:
 def log_in(page: Page, user: str) -> None:
     """By keyboard alone, from a page that has just been opened."""
     page.get_by_role("heading", level=1, name="Log in").wait_for()
+    page.locator("input[name=user]:focus").wait_for()
     page.keyboard.type(user)
     page.keyboard.press("Tab")
     page.keyboard.type(password(user))

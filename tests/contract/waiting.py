@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from barnabas import AdminClient, NewTopic
-from barnabas.errors import TopicExistsError
+from barnabas.errors import TopicExistsError, UnknownTopicOrPartitionError
 from tests.support.patience import PATIENCE
 
 
@@ -27,8 +27,10 @@ def create_once(admin: AdminClient, name: str, partitions: int, replicas: int, t
 
 def in_sync_replicas(admin: AdminClient, topic: str) -> list[set[int]]:
     """Return the brokers in sync for each partition; nothing where the broker asked has not heard of the topic yet."""
-    found = admin.describe_topics([topic], raise_errors=False).get(topic)
-    return [] if found is None else [{node.id for node in one.in_sync_replicas} for one in found.partitions]
+    described = admin.describe_topics([topic], raise_errors=False)
+    if isinstance(described.errors.get(topic), UnknownTopicOrPartitionError):
+        return []
+    return [{node.id for node in one.in_sync_replicas} for one in described[topic].partitions]
 
 
 def create_topic(bootstrap_servers: str, name: str, partitions: int, **configs: str) -> str:
