@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,36 +41,21 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--read-only", action="store_true", help="change nothing in the cluster")
     parser.add_argument("--login", action="store_true", help="have each person log in to the cluster, by SASL")
-    parser.add_argument(
-        "--allowed-host",
-        metavar="HOST[:PORT]",
-        action="append",
-        default=[],
-        help="another name that browsers know it by, such as a proxy's; repeatable",
-    )
+    repeatable = partial(parser.add_argument, action="append", default=[])
+    other = "another name that browsers know it by, such as a proxy's; repeatable"
+    repeatable("--allowed-host", metavar="HOST[:PORT]", help=other)
     parser.add_argument("--tls-certificate", metavar="FILE", help="serve by TLS, which other hosts than 127.0.0.1 need")
     parser.add_argument("--tls-key", metavar="FILE", help="the certificate's private key")
     parser.add_argument("--schema-registry", metavar="URL", help="its schemas are shown, and read Avro, JSON, Protobuf")
-    parser.add_argument(
-        "--checkpoint", metavar="DIR", type=Path, action="append", default=[],
-        help="a Spark query's checkpoint, or a directory of them; repeatable",
-    )  # fmt: skip
-    parser.add_argument(
-        "--topology", metavar="APPLICATION=MODULE:NAME", action="append", default=[],
-        help="draw a streams application as this topology of barnabas.streams; repeatable",
-    )  # fmt: skip
-    parser.add_argument(
-        "--mask", metavar="TOPIC:PLACE", action="append", default=[],
-        help="what of records is not shown, such as orders*:value.card; repeatable",
-    )  # fmt: skip
-    parser.add_argument(
-        "--protobuf", metavar="FILE", type=Path, action="append", default=[],
-        help="a descriptor file of Protobuf messages; repeatable",
-    )  # fmt: skip
-    parser.add_argument(
-        "--protobuf-type", metavar="TOPIC:SIDE=TYPE", action="append", default=[],
-        help="what topics hold, such as orders*:value=shop.Order; repeatable",
-    )  # fmt: skip
+    of_spark = "a Spark query's checkpoint, or a directory of them; repeatable"
+    repeatable("--checkpoint", metavar="DIR", type=Path, help=of_spark)
+    drawn = "draw a streams application as this topology of barnabas.streams; repeatable"
+    repeatable("--topology", metavar="APPLICATION=MODULE:NAME", help=drawn)
+    masked = "what of records is not shown, such as orders*:value.card; repeatable"
+    repeatable("--mask", metavar="TOPIC:PLACE", help=masked)
+    repeatable("--protobuf", metavar="FILE", type=Path, help="a descriptor file of Protobuf messages; repeatable")
+    holds = "what topics hold, such as orders*:value=shop.Order; repeatable"
+    repeatable("--protobuf-type", metavar="TOPIC:SIDE=TYPE", help=holds)
     parser.add_argument("--change-log", metavar="FILE", type=Path, help="note every change there, as JSON lines")
     parser.add_argument("--until-stdin-ends", action="store_true", help="end when standard input does")
     add_client_options(parser)

@@ -69,12 +69,7 @@ def _rows(args: Namespace, sources: list[SourcePosition]) -> list[dict[str, Any]
             "source": each.source,
             "topic": each.partition.topic,
             "partition": each.partition.partition,
-            "position": each.position,
-            "planned": each.planned,
-            "begin": each.begin,
-            "end": each.end,
-            "lag": each.lag,
-            "lost": each.lost,
+            **each.figures,
         }
         for each in lags_of(sources, first, last)
     ]

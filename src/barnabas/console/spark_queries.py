@@ -12,7 +12,14 @@ from barnabas.console.group_offsets import bounds
 from barnabas.console.visible_topics import check_topics, refused_topics
 from barnabas.errors import IllegalArgumentError
 from barnabas.protocol.topic_partition import TopicPartition
-from barnabas.spark.checkpoint import CheckpointError, SourcePosition, lags_of, partitions_of, read_checkpoint
+from barnabas.spark.checkpoint import (
+    CheckpointError,
+    LagFigures,
+    SourcePosition,
+    lags_of,
+    partitions_of,
+    read_checkpoint,
+)
 
 if TYPE_CHECKING:
     from barnabas.aio import AdminClient
@@ -56,16 +63,10 @@ class Queries(TypedDict):
     groups: list[GroupRow]
 
 
-class PartitionRow(Place):
+class PartitionRow(Place, LagFigures):
     """A partition of a query; see `barnabas.spark.checkpoint.PartitionLag`."""
 
     source: int
-    position: int | None
-    planned: int | None
-    begin: int | None
-    end: int | None
-    lag: int | None
-    lost: int | None
 
 
 class Query(TypedDict):
@@ -128,17 +129,7 @@ async def query(clients: SessionClients, paths: Sequence[Path], name: str, comma
     known = {} if sampler.last is None else sampler.last.groups
     committed = {group: frozenset(each.committed) for group, each in known.items() if each.committed}
     rows: list[PartitionRow] = [
-        {
-            **place(each.partition),
-            "source": each.source,
-            "position": each.position,
-            "planned": each.planned,
-            "begin": each.begin,
-            "end": each.end,
-            "lag": each.lag,
-            "lost": each.lost,
-        }
-        for each in lags_of(found["sources"], *limits)
+        {**place(each.partition), "source": each.source, **each.figures} for each in lags_of(found["sources"], *limits)
     ]
     command = commands.line("spark", "lag", "--checkpoint", str(there[name]))
     return {"query": _row(name, there[name], found, limits, committed), "partitions": rows, "command": command}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 from barnabas.errors import KafkaError
 from barnabas.protocol.topic_partition import TopicPartition
@@ -28,6 +28,17 @@ class SourcePosition(NamedTuple):
     source: int
     position: Offsets
     planned: Offsets | None
+
+
+class LagFigures(TypedDict):
+    """What is told of a `PartitionLag` beside its place."""
+
+    position: int | None
+    planned: int | None
+    begin: int | None
+    end: int | None
+    lag: int | None
+    lost: int | None
 
 
 class PartitionLag(NamedTuple):
@@ -54,6 +65,18 @@ class PartitionLag(NamedTuple):
     def lost(self) -> int | None:
         """How many offsets it can no more read."""
         return None if self.begin is None or self.position is None else max(0, self.begin - self.position)
+
+    @property
+    def figures(self) -> LagFigures:
+        """All its figures, those that are reckoned too."""
+        return {
+            "position": self.position,
+            "planned": self.planned,
+            "begin": self.begin,
+            "end": self.end,
+            "lag": self.lag,
+            "lost": self.lost,
+        }
 
 
 def partitions_of(sources: Iterable[SourcePosition]) -> set[TopicPartition]:

@@ -43,7 +43,7 @@ def test_a_process_lets_its_producer_go_when_the_last_driver_has_gone(drivers: i
 def test_sparks_own_zip_files_are_left_out_only_where_its_packages_are_installed(tmp_path):
     """A zip of sources is compiled anew by each process; what an application brought stays."""
     zips = ["/spark/python/lib/pyspark.zip", "/spark/python/lib/py4j-0.10.9.9-src.zip"]
-    installed, empty, brought = tmp_path / "site-packages", tmp_path / "empty", "/work/brought.zip"
+    installed, empty, brought = tmp_path / "site-packages", tmp_path / "empty", "/elsewhere/brought.zip"
     for package in ("pyspark", "py4j"):
         (installed / package).mkdir(parents=True)
         (installed / package / "__init__.py").touch()
