@@ -250,7 +250,7 @@ def test_what_was_changed_is_noted_without_what_was_written(bootstrap_servers: s
 
 def test_a_change_log_that_cannot_be_written_keeps_the_console_from_starting(
     bootstrap_servers: str, tmp_path: Path
-) -> None:  # fmt: skip
+) -> None:
     command = [sys.executable, "-m", "barnabas.cli.main", "console", "-b", bootstrap_servers, "--listen", "127.0.0.1:0"]
     done = subprocess.run(
         [*command, "--change-log", str(tmp_path)], capture_output=True, text=True, timeout=120, check=False

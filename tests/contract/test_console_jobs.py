@@ -36,7 +36,7 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def console(
     bootstrap_servers: str, checkpoints: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningConsole]:  # fmt: skip
+) -> Iterator[RunningConsole]:
     module = tmp_path_factory.mktemp("modules") / "drawn_topology.py"
     module.write_text(TOPOLOGY)
     options = ["--checkpoint", str(checkpoints), "--topology", f"drawn={module.stem}:topology"]

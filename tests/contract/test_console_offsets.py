@@ -59,7 +59,7 @@ def barnabas(*words: str, stdin: str = "") -> str:
 @pytest.mark.parametrize(("by", "moved"), [(4, [7, 7]), (-2, [1, 1]), (-50, [0, 0]), (50, [10, 10])])
 def test_offsets_move_relatively_and_stay_in_range(
     console: RunningConsole, group: str, by: int, moved: list[int]
-) -> None:  # fmt: skip
+) -> None:
     preview = console.post("/api/group/offsets", {"group": group, "shiftBy": by, "dryRun": True})
     assert [(move["committed"], move["wanted"], move["offset"]) for move in preview["moves"]] == [
         (3, 3 + by, offset) for offset in moved

@@ -310,9 +310,7 @@ def test_what_is_masked_leaves_the_console_in_no_way(bootstrap_servers: str, fil
         assert console.post(f"{path}/redrive", {"to": topic}, 403)["error"] == "TopicAuthorizationError"
 
 
-def test_messages_of_protobuf_are_read_by_their_descriptors(
-    bootstrap_servers: str, topic: str, tmp_path: Path
-) -> None:  # fmt: skip
+def test_messages_of_protobuf_are_read_by_their_descriptors(bootstrap_servers: str, topic: str, tmp_path: Path) -> None:
     pytest.importorskip("google.protobuf")
     from tests.support.descriptor_files import descriptor_file, order
 

@@ -166,9 +166,7 @@ def offered_mechanisms(settings: Mapping[str, Any], timeout: float = CONNECT_TIM
     return list(cast("SaslHandshakeResponse", answer).mechanisms)
 
 
-def _first_answer(
-    servers: str, timeout: float, section: str, settings: Mapping[str, Any], request: Buffer
-) -> bytes:  # fmt: skip
+def _first_answer(servers: str, timeout: float, section: str, settings: Mapping[str, Any], request: Buffer) -> bytes:
     """Return the first answer of any of the servers to a request. Raises UnreachableError, AuthenticationError."""
     from barnabas.client.bootstrap import bootstrap_nodes
     from barnabas.client.client_utils import channel_builder

@@ -71,9 +71,7 @@ def saying_where(write: Formatter) -> Formatter:
     return write_or_say
 
 
-def formatter(
-    form: str, key_as: str = "utf8", value_as: str = "utf8", encodings: Encodings = ENCODINGS
-) -> Formatter:  # fmt: skip
+def formatter(form: str, key_as: str = "utf8", value_as: str = "utf8", encodings: Encodings = ENCODINGS) -> Formatter:
     """Return what writes a record in one of FORMS; keys and values in encodings by name."""
     encode_key, encode_value = encodings[key_as], encodings[value_as]
     if form == "raw":

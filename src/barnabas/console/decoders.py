@@ -109,7 +109,7 @@ class Decoders:
 
     def shown(
         self, data: bytes | None, form: str, longest: int, mask: Callable[[Decoded], Decoded] | None = None
-    ) -> Shown:  # fmt: skip
+    ) -> Shown:
         """Return a key or value as text of at most so many characters; `mask` takes out what is not to be seen."""
         decoded = self.decode(data, form)
         if mask is not None:

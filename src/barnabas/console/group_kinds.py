@@ -51,7 +51,7 @@ async def positions_of(admin: AdminClient, description: GroupDescription) -> Pos
 
 async def set_positions(
     admin: AdminClient, description: GroupDescription, offsets: Mapping[TopicPartition, int]
-) -> None:  # fmt: skip
+) -> None:
     """Have a group without members go on elsewhere. Raises `GroupNotEmptyError`, ..."""
     if description.type == GroupType.SHARE:
         await admin.alter_share_group_offsets(description.group_id, offsets)
@@ -61,7 +61,7 @@ async def set_positions(
 
 async def forget_positions(
     admin: AdminClient, description: GroupDescription, partitions: Collection[TopicPartition]
-) -> None:  # fmt: skip
+) -> None:
     """Forget where a group goes on; of a share group whole topics. Raises `GroupSubscribedToTopicError`, ..."""
     if description.type == GroupType.SHARE:
         topics = sorted({partition.topic for partition in partitions})

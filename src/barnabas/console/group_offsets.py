@@ -125,7 +125,7 @@ def _position(text: str, now_ms: int) -> Position:
 
 async def _at(
     admin: AdminClient, position: Position, there: Mapping[TopicPartition, Range]
-) -> dict[TopicPartition, int]:  # fmt: skip
+) -> dict[TopicPartition, int]:
     if position.kind == OFFSET:
         return dict.fromkeys(there, position.value)
     if position.kind != TIME:

@@ -213,7 +213,7 @@ def rates_between(before: Sample | None, ends: Mapping[TopicPartition, int], at_
 
 def _speeds(
     before: Mapping[TopicPartition, int], now: Mapping[TopicPartition, int], seconds: float
-) -> dict[str, float]:  # fmt: skip
+) -> dict[str, float]:
     added: dict[str, int] = {}
     for partition, offset in now.items():
         more = offset - before.get(partition, offset)

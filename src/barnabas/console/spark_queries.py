@@ -137,7 +137,7 @@ async def query(clients: SessionClients, paths: Sequence[Path], name: str, comma
 
 def _row(
     name: str, path: Path, found: _Read, limits: _Bounds, committed: Mapping[str, frozenset[TopicPartition]]
-) -> QueryRow:  # fmt: skip
+) -> QueryRow:
     lags = lags_of(found["sources"], *limits)
     own = frozenset(partitions_of(found["sources"]))
     return {

@@ -217,9 +217,7 @@ _DETAILS: Mapping[str, Callable[[str, Sample, More], list[Detail]]] = {
 }
 
 
-def table_rows(
-    name: str, sample: Sample, column: str = "", text: str = "", more: More = _NO_MORE
-) -> list[Row]:  # fmt: skip
+def table_rows(name: str, sample: Sample, column: str = "", text: str = "", more: More = _NO_MORE) -> list[Row]:
     """Return a table's rows that have a text in their first column, by a column: the largest number first."""
     table = TABLES[name]
     first, by = table.columns[0], column or table.busiest

@@ -94,7 +94,7 @@ class Topology(TypedDict):
 
 async def applications(
     admin: AdminClient, given: Mapping[str, TopologyDescription], commands: Commands
-) -> Applications:  # fmt: skip
+) -> Applications:
     """Return all applications; of those `given` the ones whose topics the principal may see."""
     given = await _seen(admin, given)
     groups = await admin.list_groups(raise_errors=False)
@@ -135,7 +135,7 @@ def internal_topics(topics: Iterable[str], groups: Iterable[str]) -> dict[str, l
 
 async def topology(
     admin: AdminClient, name: str, given: Mapping[str, TopologyDescription], commands: Commands
-) -> Topology:  # fmt: skip
+) -> Topology:
     """Return an application's picture. Raises `GroupIdNotFoundError` for one of which nothing is known, ..."""
     known, parts = await _parts(admin, name, given)
     return {
@@ -146,9 +146,7 @@ async def topology(
     }
 
 
-async def _parts(
-    admin: AdminClient, name: str, given: Mapping[str, TopologyDescription]
-) -> tuple[str, Sequence[Part]]:  # fmt: skip
+async def _parts(admin: AdminClient, name: str, given: Mapping[str, TopologyDescription]) -> tuple[str, Sequence[Part]]:
     if name in given:
         parts = parts_of(given[name])
         await check_topics(admin, _topics_of(name, parts), f"the topology of {name!r}")

@@ -58,7 +58,7 @@ def test_the_newest_come_first_and_the_file_has_all(tmp_path: Path) -> None:
 
 def test_a_stranger_fills_no_disk_and_a_full_disk_stops_no_change(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:  # fmt: skip
+) -> None:
     path = tmp_path / "folder" / "changes.jsonl"
     path.parent.mkdir()
     log = ChangeLog(lambda: 7, path)

@@ -18,9 +18,7 @@ class TaskTeller:
         """Tell that the task came to a step of a batch."""
         recorder.record(anatomy.events.StreamsTaskStep(*self._whose, batch, step, stream_time))
 
-    def counted(
-        self, recorder: anatomy.Recorder, way: str, counts: Mapping[tuple[str, str], tuple[int, int]]
-    ) -> None:  # fmt: skip
+    def counted(self, recorder: anatomy.Recorder, way: str, counts: Mapping[tuple[str, str], tuple[int, int]]) -> None:
         """Tell records and bytes by node and topic."""
         for where, found in counts.items():
             recorder.record(anatomy.events.StreamsTaskCounted(*self._whose, way, *where, *found))
