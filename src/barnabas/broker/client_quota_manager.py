@@ -13,10 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.config.quota_config import (
-    CONNECTIONS,
-    MUTATION,
-)
+from barnabas.config.quota_config import CONNECTIONS, MUTATION
 from barnabas.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.broker.security.refusals import refused
+from barnabas.errors import UnknownServerError
 from barnabas.protocol.api import request_class, response_class
+from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.plan import plan_of
 
 if TYPE_CHECKING:
@@ -13,6 +15,13 @@ if TYPE_CHECKING:
     from barnabas.protocol.message import Message
 
 _CODES = ("error_code", "partition_error_code")
+#: Who asks for these again upon a lost connection, and not upon UNKNOWN_SERVER_ERROR: Apache Kafka's coordinators.
+_REPEATED_WHEN_LOST = frozenset({ApiKey.WRITE_TXN_MARKERS})
+
+
+def fault_response(key: int, request: Message | None, version: int) -> Message | None:
+    """Return a response in which all has failed with UNKNOWN_SERVER_ERROR; None where the connection has to end."""
+    return None if key in _REPEATED_WHEN_LOST else error_response(key, request, version, UnknownServerError.code)
 
 
 def error_response(key: int, request: Message | None, version: int, code: int) -> Message | None:

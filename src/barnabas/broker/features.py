@@ -47,18 +47,18 @@ _GROUPS = {
     SHARE_VERSION: "Share groups are",
     STREAMS_VERSION: "Streams groups are",
 }
-
-
-#: Feature → (level that depends on something, on what, on which level of it).
-_DEPENDENCIES = {ELIGIBLE_LEADER_REPLICAS_VERSION: (1, METADATA_VERSION, 23)}
+#: Feature above level 0 → the other one that it depends on, and from which level of that.
+_DEPENDENCIES = {ELIGIBLE_LEADER_REPLICAS_VERSION: (METADATA_VERSION, 23)}
 
 
 def unmet_dependency(name: str, level: int, levels: Mapping[str, int]) -> str | None:
     """Return why a feature cannot be at a level beside those of the others; None where it can."""
-    since, other, least = _DEPENDENCIES.get(name, (0, "", 0))
-    if other and level >= since and levels.get(other, 0) < least:
-        return f"{name} could not be set to {level} because it depends on {other} level {least}"
-    return None
+    if level < 1 or name not in _DEPENDENCIES:
+        return None
+    other, least = _DEPENDENCIES[name]
+    if levels.get(other, 0) >= least:
+        return None
+    return f"{name} could not be set to {level} because it depends on {other} level {least}"
 
 
 class FeatureUpdate(NamedTuple):

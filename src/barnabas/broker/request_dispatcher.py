@@ -14,7 +14,7 @@ from barnabas.broker.request import Request, ServedApi
 from barnabas.broker.request_context import CloseConnection, RequestContext
 from barnabas.broker.request_events import tell_answered_at_once, tell_parked, tell_received, tell_sent
 from barnabas.config.quota_config import REQUEST
-from barnabas.errors import InvalidRequestError, KafkaError, ProtocolError, UnknownServerError
+from barnabas.errors import InvalidRequestError, KafkaError, ProtocolError
 from barnabas.protocol.api import request_class
 from barnabas.protocol.codec import MAX_ELEMENTS, Decoder
 from barnabas.protocol.framing import decode_request_header, encode_response
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from barnabas.broker.request import RequestObserver, ShortcutObserver
     from barnabas.protocol.message import Message
 
-_PRODUCE, _FETCH, _API_VERSIONS, _WRITE_TXN_MARKERS = 0, 1, 18, 27
+_PRODUCE, _FETCH, _API_VERSIONS = 0, 1, 18
 #: The first bytes of a request.
 _KEY_AND_VERSION = 4
 #: How long a service is left alone after it failed, in seconds.
@@ -304,12 +304,11 @@ class RequestDispatcher:
 
     def _failed_later(self, request: Request, problem: Exception) -> None:
         """Answer a parked request that has failed with UNKNOWN_SERVER_ERROR, where the response has a place for it."""
-        from barnabas.broker.error_responses import error_response
+        from barnabas.broker.error_responses import fault_response
 
         api, response = request.api, None
-        # A coordinator of Apache Kafka sends no marker again upon UNKNOWN_SERVER_ERROR; upon a lost connection it does.
-        if not isinstance(problem, CloseConnection) and api.key != _WRITE_TXN_MARKERS:
-            response = error_response(api.key, request.message, api.response_version, UnknownServerError.code)
+        if not isinstance(problem, CloseConnection):
+            response = fault_response(api.key, request.message, api.response_version)
         if response is None:
             self._failed(request, problem)
             return

@@ -80,19 +80,14 @@ class LogLoader:
     """Makes a `UnifiedLog` of a directory. Raises `OSError`."""
 
     __slots__ = (
-        "_clean",
+        "_checkpoints",
         "_config",
         "_directory",
         "_epochs",
         "_files",
         "_filesystem",
-        "_has_failed",
-        "_high_watermark",
-        "_log_start_offset",
         "_producers",
-        "_recovery_point",
         "_segments",
-        "_topic_id",
         "_topic_partition",
     )
 
@@ -109,8 +104,7 @@ class LogLoader:
         self._directory = directory
         self._topic_partition = topic_partition
         self._config = config
-        self._clean, self._recovery_point, self._log_start_offset, self._high_watermark = checkpoints[:4]
-        self._topic_id, self._has_failed = checkpoints[4:]
+        self._checkpoints = checkpoints
         self._segments = LogSegments()
         self._files = {
             entry.name: entry.size for entry in filesystem.list_directory(directory) if not entry.is_directory
@@ -135,15 +129,15 @@ class LogLoader:
         What recovery reads and the cache lacks, and what it flushes, is work to be done beside the loop.
         """
         self._load_segments()
-        if self._has_failed:
+        if self._checkpoints.has_failed:
             yield from prove_writing(self._filesystem, self._segments.active.records, self._epochs.path)
         self._load_epochs()
-        if not self._clean:
+        if not self._checkpoints.clean:
             yield from self._recover(now_ms)
         end = yield from self._find_end()
         self._epochs.drop_beyond(end)
-        self._epochs.truncate_from_start(self._log_start_offset)
-        start = max(self._log_start_offset, self._segments.first.base_offset)
+        self._epochs.truncate_from_start(self._checkpoints.log_start_offset)
+        start = max(self._checkpoints.log_start_offset, self._segments.first.base_offset)
         yield from self._load_producers(start, end, now_ms)
         local = LocalLog(
             self._filesystem,
@@ -151,7 +145,7 @@ class LogLoader:
             self._config,
             self._segments,
             end,
-            end if self._clean else min(self._recovery_point, end),
+            end if self._checkpoints.clean else min(self._checkpoints.recovery_point, end),
         )
         log = UnifiedLog(
             self._topic_partition,
@@ -159,9 +153,9 @@ class LogLoader:
             self._producers,
             self._epochs,
             log_start_offset=start,
-            high_watermark=self._high_watermark,
+            high_watermark=self._checkpoints.high_watermark,
         )
-        log.topic_id = self._topic_id or self._read_topic_id()
+        log.topic_id = self._checkpoints.topic_id or self._read_topic_id()
         return log
 
     def abandon(self) -> None:
@@ -210,7 +204,7 @@ class LogLoader:
             elif name.endswith(_INDEX_SUFFIXES):
                 self._remove_orphan(name)
         if not len(self._segments):
-            self._create_segment(self._log_start_offset)
+            self._create_segment(self._checkpoints.log_start_offset)
 
     def _load_segment(self, base_offset: int, size: int) -> None:
         segment = self._segment(base_offset, size)
@@ -250,10 +244,10 @@ class LogLoader:
 
     def _recover(self, now_ms: int) -> Steps[None]:
         """Read the segments that may not have reached the disk, and cut the log where they are damaged."""
-        unflushed = self._segments.values(self._recovery_point, 1 << 63)
+        unflushed = self._segments.values(self._checkpoints.recovery_point, 1 << 63)
         yield from self._complete_segment_before(unflushed[0].base_offset)
         yield from brought_in(self._filesystem, self._cold_snapshots(unflushed[0].base_offset))
-        yield from self._restore_producers(self._log_start_offset, unflushed[0].base_offset, now_ms)
+        yield from self._restore_producers(self._checkpoints.log_start_offset, unflushed[0].base_offset, now_ms)
         end = unflushed[0].base_offset
         for at, segment in enumerate(unflushed):
             if segment.base_offset > end and not self._config.compact:
@@ -377,29 +371,29 @@ class LogLoader:
             end = active.read_next_offset()
         except CorruptRecordError as error:
             _logger().error("%s, although the log was closed; recovering the segment", error)
-            yield from self._restore_producers(self._log_start_offset, active.base_offset, 0)
+            yield from self._restore_producers(self._checkpoints.log_start_offset, active.base_offset, 0)
             yield from self._recover_segment(active)
             end = active.read_next_offset()
-        if end >= self._log_start_offset:
+        if end >= self._checkpoints.log_start_offset:
             return end
         _logger().error(
             "%s ends at offset %d, before its start at %d (were files deleted?); starting it anew there",
-            self._directory, end, self._log_start_offset,
+            self._directory, end, self._checkpoints.log_start_offset,
         )  # fmt: skip
         for segment in list(self._segments):
             self._segments.remove(segment)
             segment.delete()
         self._epochs.clear()
-        self._producers.truncate_fully_and_start_at(self._log_start_offset)
-        self._create_segment(self._log_start_offset)
-        return self._log_start_offset
+        self._producers.truncate_fully_and_start_at(self._checkpoints.log_start_offset)
+        self._create_segment(self._checkpoints.log_start_offset)
+        return self._checkpoints.log_start_offset
 
     # -- producers ---------------------------------------------------------------------------------------------------
 
     def _load_producers(self, start: int, end: int, now_ms: int) -> Steps[None]:
         producers = self._producers
         producers.remove_stray_snapshots(self._segments.base_offsets)
-        if self._clean and not producers.snapshots:
+        if self._checkpoints.clean and not producers.snapshots:
             # Closed by a broker that wrote no snapshots: no producer was active, or it is too old to matter.
             producers.map_end_offset = end
         else:
