@@ -140,7 +140,7 @@ def _free_address() -> str:
 
 def _settings(args: Namespace) -> ConsoleSettings:
     from barnabas.broker.config import parse_address
-    from barnabas.console.masking import all_rules
+    from barnabas.console import masking
     from barnabas.console.settings import ConsoleSettings
 
     host, port = parse_address(args.listen)
@@ -167,7 +167,7 @@ def _settings(args: Namespace) -> ConsoleSettings:
         checkpoints=tuple(args.checkpoint),
         topologies=_topologies(args.topology),
         change_log=args.change_log,
-        masks=all_rules(args.mask),
+        masks=tuple(map(masking.parse_rule, args.mask)),
         **_messages(args.protobuf, args.protobuf_type),
     )
 

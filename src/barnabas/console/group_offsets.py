@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypedDict
 
-from barnabas.admin import GroupType, OffsetSpec
+from barnabas.admin import GroupType
 from barnabas.client.offsets_plan import parse_plan
 from barnabas.client.position_syntax import BEGINNING, END, OFFSET, TIME, Position, Range, parse_position
 from barnabas.console.answers import Place, place
 from barnabas.console.group_kinds import described_group, forget_positions, positions_of, set_positions
+from barnabas.console.topics import bounds
 from barnabas.errors import GroupNotEmptyError, IllegalArgumentError, UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
@@ -48,18 +49,6 @@ class Forgotten(TypedDict):
     dryRun: bool
     offsets: list[ForgottenRow]
     command: str
-
-
-async def bounds(
-    admin: AdminClient, partitions: list[TopicPartition]
-) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]]:
-    """Return the first and the end offsets of those partitions that are there."""
-    if not partitions:
-        return {}, {}
-    first = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST), raise_errors=False)
-    end = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST), raise_errors=False)
-    both = first.keys() & end.keys()
-    return {p: first[p].offset for p in both}, {p: end[p].offset for p in both}
 
 
 async def move_offsets(admin: AdminClient, body: Body, now_ms: int, commands: Commands) -> Moved:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypedDict
 from barnabas.admin import MemberToRemove
 from barnabas.console.answers import Place, place
 from barnabas.console.group_kinds import described_group, positions_of
-from barnabas.console.group_offsets import bounds
 from barnabas.console.lag_clock import DelayRow, delay_row
+from barnabas.console.topics import bounds
 from barnabas.errors import IllegalArgumentError
 from barnabas.protocol.topic_partition import TopicPartition
 

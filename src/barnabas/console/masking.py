@@ -104,14 +104,3 @@ def _mask(document: Any, path: tuple[str, ...]) -> None:
             document[path[0]] = MASK
         else:
             _mask(document[path[0]], path[1:])
-
-
-def refuse_unless_shown(mask: TopicMask | None, what: str) -> None:
-    """Raise `TopicAuthorizationError` where something is masked. `what` says what cannot be done."""
-    if mask is not None:
-        mask.refuse(what)
-
-
-def all_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
-    """Return the rules of options. Raises `ConfigError`."""
-    return tuple(map(parse_rule, texts))

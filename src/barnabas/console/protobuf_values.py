@@ -20,6 +20,7 @@ _WELL_KNOWN_PACKAGE = "google.protobuf."
 _WELL_KNOWN = (
     "any", "duration", "empty", "field_mask", "source_context", "struct", "timestamp", "wrappers", "type", "api",
 )  # fmt: skip
+_WELL_KNOWN_FILES = frozenset(f"google/protobuf/{name}.proto" for name in _WELL_KNOWN)
 
 
 def check_installed() -> None:
@@ -68,9 +69,8 @@ def parse_rule(text: str) -> MessageRule:
 class Messages:
     """The messages of descriptor files, by their full names.
 
-    Raises `ConfigError` for a file that is none, `IllegalArgumentError` for files that do not fit together.
-
     A file is a serialized FileDescriptorSet, as `protoc --include_imports --descriptor_set_out=FILE` makes it.
+    Raises `ConfigError` for a file that is none, `IllegalArgumentError` for files that do not fit together.
     """
 
     def __init__(self, paths: Iterable[Path]) -> None:
@@ -126,7 +126,7 @@ def _files_of(path: Path) -> dict[str, bytes]:
         raise ConfigError(f"{path} cannot be read: {problem.strerror}") from None
     except DecodeError:
         raise ConfigError(f"{path} is no descriptor file; make one: {make}") from None
-    known = {file.name for file in found.file} | {f"google/protobuf/{name}.proto" for name in _WELL_KNOWN}
+    known = {file.name for file in found.file} | _WELL_KNOWN_FILES
     missing = sorted({name for file in found.file for name in file.dependency} - known)
     if missing or not found.file:
         what = f"lacks {_some(missing)}" if missing else "has no messages"
@@ -135,7 +135,7 @@ def _files_of(path: Path) -> dict[str, bytes]:
         file.name: file.SerializeToString()
         for file in found.file
         # The package brings these itself, perhaps in another version.
-        if file.name not in {f"google/protobuf/{name}.proto" for name in _WELL_KNOWN}
+        if file.name not in _WELL_KNOWN_FILES
     }
 
 
@@ -172,7 +172,7 @@ def _document(message: ProtobufMessage) -> Any:
         if field.is_repeated:
             if not value:
                 continue
-            entry = None if field.message_type is None else field.message_type
+            entry = field.message_type
             if entry is not None and entry.GetOptions().map_entry:
                 each = entry.fields_by_name["value"]
                 document[field.name] = {str(key): _value(each, value[key]) for key in value}

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 from barnabas.clock import wall_clock_ms
 from barnabas.console import export, records, redrive
 from barnabas.console.answers import Body, number_parameter, parameter
-from barnabas.console.masking import Masks, refuse_unless_shown
+from barnabas.console.masking import Masks
 from barnabas.console.visible_topics import check_topics
 from barnabas.errors import ConfigError, IllegalArgumentError
 
@@ -139,8 +139,11 @@ class RecordRoutes:
 
     async def _redrive(self, request: Request) -> Response:
         _check_arrow()
-        refuse_unless_shown(self._masks.of(request.path_params["topic"]), _NOT_REDRIVEN)
-        body, topic, clients = await Body.of(request), request.path_params["topic"], self._clients_of(request)
+        topic = request.path_params["topic"]
+        mask = self._masks.of(topic)
+        if mask is not None:
+            mask.refuse(_NOT_REDRIVEN)
+        body, clients = await Body.of(request), self._clients_of(request)
         both = (clients.admin, clients.producer())
         done = await redrive.redrive(both, clients.scans, topic, body, wall_clock_ms(), self._commands)
         return JSONResponse(done)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from barnabas.console.answers import Place, place
-from barnabas.console.group_offsets import bounds
+from barnabas.console.topics import bounds
 from barnabas.console.visible_topics import check_topics, refused_topics
 from barnabas.errors import IllegalArgumentError
 from barnabas.protocol.topic_partition import TopicPartition
@@ -24,6 +24,7 @@ from barnabas.spark.checkpoint import (
 if TYPE_CHECKING:
     from barnabas.aio import AdminClient
     from barnabas.console.commands import Commands
+    from barnabas.console.sampler import GroupSample
     from barnabas.console.session_clients import SessionClients
 
 _Bounds = tuple[dict[TopicPartition, int], dict[TopicPartition, int]]
@@ -98,19 +99,16 @@ def checkpoints(paths: Sequence[Path]) -> dict[str, Path]:
 
 async def queries(clients: SessionClients, paths: Sequence[Path]) -> Queries:
     """Return all queries."""
-    admin, sampler = clients.admin, clients.sampler
-    there = await asyncio.to_thread(checkpoints, paths)
+    admin, there = clients.admin, await asyncio.to_thread(checkpoints, paths)
     read = {name: await asyncio.to_thread(_read, path) for name, path in there.items()}
     refused = await refused_topics(admin, {topic for each in read.values() for topic in _topics_of(each)})
     read = {name: each for name, each in read.items() if not _topics_of(each) & refused}
     wanted = {partition for each in read.values() for partition in partitions_of(each["sources"])}
-    first, ends = await _bounds(admin, wanted)
-    known = {} if sampler.last is None else sampler.last.groups
-    committed = {name: frozenset(group.committed) for name, group in known.items() if group.committed}
-    rows = [_row(name, there[name], each, (first, ends), committed) for name, each in read.items()]
+    limits, known = await _bounds(admin, wanted), _groups_that_read(clients)
+    rows = [_row(name, there[name], each, limits, known) for name, each in read.items()]
     listed = await admin.list_groups(raise_errors=False)
     groups: list[GroupRow] = [
-        {"group": name, "lag": known[name].lag if name in known and known[name].committed else None}
+        {"group": name, "lag": known[name].lag if name in known else None}
         for name in sorted(listed)
         if name.startswith(BUILT_IN)
     ]
@@ -119,27 +117,28 @@ async def queries(clients: SessionClients, paths: Sequence[Path]) -> Queries:
 
 async def query(clients: SessionClients, paths: Sequence[Path], name: str, commands: Commands) -> Query:
     """Return one query. Raises `IllegalArgumentError` for one that there is not, `TopicAuthorizationError`."""
-    admin, sampler = clients.admin, clients.sampler
-    there = await asyncio.to_thread(checkpoints, paths)
+    admin, there = clients.admin, await asyncio.to_thread(checkpoints, paths)
     if name not in there:
         raise IllegalArgumentError(f"there is no checkpoint {name!r}")
     found = await asyncio.to_thread(_read, there[name])
     await check_topics(admin, _topics_of(found), f"the query {name!r}")
     limits = await _bounds(admin, partitions_of(found["sources"]))
-    known = {} if sampler.last is None else sampler.last.groups
-    committed = {group: frozenset(each.committed) for group, each in known.items() if each.committed}
     rows: list[PartitionRow] = [
         {**place(each.partition), "source": each.source, **each.figures} for each in lags_of(found["sources"], *limits)
     ]
     command = commands.line("spark", "lag", "--checkpoint", str(there[name]))
-    return {"query": _row(name, there[name], found, limits, committed), "partitions": rows, "command": command}
+    row = _row(name, there[name], found, limits, _groups_that_read(clients))
+    return {"query": row, "partitions": rows, "command": command}
 
 
-def _row(
-    name: str, path: Path, found: _Read, limits: _Bounds, committed: Mapping[str, frozenset[TopicPartition]]
-) -> QueryRow:
+def _groups_that_read(clients: SessionClients) -> dict[str, GroupSample]:
+    sample = clients.sampler.last
+    return {} if sample is None else {name: group for name, group in sample.groups.items() if group.committed}
+
+
+def _row(name: str, path: Path, found: _Read, limits: _Bounds, groups: Mapping[str, GroupSample]) -> QueryRow:
     lags = lags_of(found["sources"], *limits)
-    own = frozenset(partitions_of(found["sources"]))
+    own = partitions_of(found["sources"])
     return {
         "name": name,
         "path": str(path),
@@ -148,7 +147,7 @@ def _row(
         "lag": sum(each.lag or 0 for each in lags) if lags else None,
         "partitions": len(own),
         "isUnfinished": any(each.planned is not None for each in lags),
-        "groups": sorted(group for group, partitions in committed.items() if own and partitions == own),
+        "groups": sorted(name for name, group in groups.items() if group.committed.keys() == own),
         "error": found["error"],
     }
 
@@ -173,5 +172,4 @@ async def _bounds(admin: AdminClient, partitions: Iterable[TopicPartition]) -> _
     # What is gone is left out: asking for its offsets would wait for it to come.
     topics = await admin.describe_topics({partition.topic for partition in wanted}, raise_errors=False)
     there = {TopicPartition(str(name), each.partition) for name, topic in topics.items() for each in topic.partitions}
-    first, ends = await bounds(admin, [partition for partition in wanted if partition in there])
-    return dict(first), dict(ends)
+    return await bounds(admin, [partition for partition in wanted if partition in there])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, TypedDict
 
 from barnabas.admin import ConfigEntry, ConfigResource, OffsetSpec
@@ -154,14 +154,22 @@ async def offset_bounds(
 ) -> tuple[Mapping[int, int], Mapping[int, int]]:
     """Return the first and the end offset of the partitions that have a leader, by number."""
     led = [TopicPartition(description.name, p.partition) for p in description.partitions if p.leader is not None]
-    if not led:
+    first, end = await bounds(admin, led)
+    return {p.partition: offset for p, offset in first.items()}, {p.partition: offset for p, offset in end.items()}
+
+
+async def bounds(
+    admin: AdminClient, partitions: Collection[TopicPartition]
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Return the first and the end offsets of those partitions that are there."""
+    if not partitions:
         return {}, {}
     first, end = await asyncio.gather(
-        admin.list_offsets(dict.fromkeys(led, OffsetSpec.EARLIEST), raise_errors=False),
-        admin.list_offsets(dict.fromkeys(led, OffsetSpec.LATEST), raise_errors=False),
+        admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST), raise_errors=False),
+        admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST), raise_errors=False),
     )
     both = first.keys() & end.keys()
-    return {p.partition: first[p].offset for p in both}, {p.partition: end[p].offset for p in both}
+    return {p: first[p].offset for p in both}, {p: end[p].offset for p in both}
 
 
 async def _leader_sizes(admin: AdminClient, description: TopicDescription) -> dict[int, int]:

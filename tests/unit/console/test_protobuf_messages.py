@@ -11,9 +11,10 @@ import pytest
 pytest.importorskip("google.protobuf")
 
 from barnabas.cli.record_format import ENCODINGS, encodings_of, format_string, formatter, saying_where
+from barnabas.console import masking
 from barnabas.console.decoders import FORMS, Decoders
 from barnabas.console.filters import parse_filter, walk
-from barnabas.console.masking import MASK, Masks, all_rules
+from barnabas.console.masking import MASK, Masks
 from barnabas.console.protobuf_values import MessageRule, Messages, parse_rule
 from barnabas.errors import ConfigError, IllegalArgumentError, RecordDeserializationError
 from barnabas.records.decoder import ConsumerRecord
@@ -117,7 +118,7 @@ def test_filters_and_masks_see_the_fields(decoders: Decoders) -> None:
         'value.state = "PAID"': True, 'value.user_name startswith "민"': True, "value.lines[1].count = 0": True,
     }.items():  # fmt: skip
         assert parse_filter(text, 0).matches(Row()) is matches, text
-    mask = Masks(all_rules(["orders:value.total.cents"])).of("orders")
+    mask = Masks([masking.parse_rule("orders:value.total.cents")]).of("orders")
     assert mask is not None
     assert mask.decoded("value", found).document["total"] == {"cents": MASK}
 
