@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 MOST_BOXES = 24
 MOST_LANES = 40
 
+#: Values of a box, by name.
+Facts = dict[str, str | int | float]
+
 
 class Box(NamedTuple):
     """One thing: `key` follows it from picture to picture and from lane to lane, `kind` gives its colour.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.anatomy import events
-from barnabas.anatomy.picture import Box, Picture, lane, picture
+from barnabas.anatomy.picture import Box, Facts, Picture, lane, picture
 from barnabas.anatomy.scenes.scene import LAST
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class ClusterScene:
         if event.epoch > self._known(event.partition).epoch or event.broker == event.leader:
             self._take_isr(event.partition, event.epoch, event.isr, {"leader": event.leader})
 
-    def _take_isr(self, partition: int, epoch: int, isr: str, facts: dict[str, str | int | float]) -> None:
+    def _take_isr(self, partition: int, epoch: int, isr: str, facts: Facts) -> None:
         known, found = self._known(partition), _Partition(epoch, tuple(filter(None, isr.split(","))))
         if epoch < known.epoch or found == known:
             return
@@ -101,7 +101,7 @@ class ClusterScene:
         for number in sorted(number for at, number in self._roles if at == broker):
             role, epoch = self._roles[broker, number]
             high_watermark, end = self._ends.get((broker, number), (0, 0))
-            facts: dict[str, str | int | float] = {
+            facts: Facts = {
                 "role": role, "leader_epoch": epoch, "high_watermark": high_watermark, "log_end": end,
             }  # fmt: skip
             most = max((ends[1] for (_, at), ends in self._ends.items() if at == number), default=0)

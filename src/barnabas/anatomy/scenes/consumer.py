@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.anatomy import events
-from barnabas.anatomy.picture import Box, Picture, lane, picture
+from barnabas.anatomy.picture import Box, Facts, Picture, lane, picture
 from barnabas.anatomy.scenes.requests import Requests
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class ConsumerScene:
             return False
         if isinstance(event, events.MemberState):
             kind = "good" if event.state == "stable" else "moving"
-            facts: dict[str, str | int | float] = {"group": event.group, "epoch": event.epoch, "member": event.member}
+            facts: Facts = {"group": event.group, "epoch": event.epoch, "member": event.member}
             self._member = Box("member", event.state, kind, facts)
         elif isinstance(event, events.MemberAssigned):
             self._assigned = tuple(filter(None, event.partitions.split(",")))
@@ -67,7 +67,7 @@ class ConsumerScene:
     ) -> None:
         name = f"{event.topic}-{event.partition}"
         if isinstance(event, events.FetchCompleted):
-            facts: dict[str, str | int | float] = {"node": event.node, "offset": event.offset, "size": event.size}
+            facts: Facts = {"node": event.node, "offset": event.offset, "size": event.size}
             self._fetches[name, event.offset] = Box(f"fetch {name}@{event.offset}", name, "done", facts)
         elif isinstance(event, events.FetchDrained):
             self._fetches.pop((name, event.offset), None)
@@ -91,7 +91,7 @@ class ConsumerScene:
     def _partitions(self) -> Iterator[Box]:
         known = {*self._assigned, *self._positions, *self._committed}
         for name in sorted(known):
-            facts: dict[str, str | int | float] = {}
+            facts: Facts = {}
             if name in self._positions:
                 facts["position"] = self._positions[name]
             if name in self._committed:

@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from barnabas.anatomy import events
-from barnabas.anatomy.picture import Box, Lane, Picture, lane, picture
+from barnabas.anatomy.picture import Box, Facts, Lane, Picture, lane, picture
 from barnabas.anatomy.scenes.scene import LAST
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class _Request:
         self.is_awaited = False
 
     def box(self) -> Box:
-        facts: dict[str, str | int | float] = {"correlation": self.correlation}
+        facts: Facts = {"correlation": self.correlation}
         if self.port:
             facts["port"] = self.port
         if self.broker >= 0:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.anatomy import events
-from barnabas.anatomy.picture import Box, Picture, lane, picture
+from barnabas.anatomy.picture import Box, Facts, Picture, lane, picture
 from barnabas.anatomy.scenes.scene import LAST
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class GroupScene:
     def __init__(self, subject: str) -> None:
         self._group = subject
         self._state = "not seen"
-        self._facts: dict[str, str | int | float] = {}
+        self._facts: Facts = {}
         self._before: deque[tuple[str, int]] = deque(maxlen=LAST)
         # Member id → client id and group.instance.id, as the coordinator has it.
         self._members: dict[str, tuple[str, str]] = {}
@@ -81,7 +81,7 @@ class GroupScene:
 
     def _asked(self, event: events.RequestUnsent | events.RequestInFlight | events.RequestAnswered) -> bool:
         key = event.client, event.core, event.correlation
-        facts: dict[str, str | int | float] = {"client": event.client, "node": event.node}
+        facts: Facts = {"client": event.client, "node": event.node}
         kind = "moving"
         if isinstance(event, events.RequestUnsent):
             kind = "waiting"
@@ -111,7 +111,7 @@ class GroupScene:
 
     def _of_coordinator(self) -> Iterator[Box]:
         for member, (client, instance) in self._members.items():
-            facts: dict[str, str | int | float] = {"member": member}
+            facts: Facts = {"member": member}
             if instance:
                 facts["instance"] = instance
             if member == self._leader:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.anatomy import events
-from barnabas.anatomy.picture import Box, Picture, lane, picture
+from barnabas.anatomy.picture import Box, Facts, Picture, lane, picture
 from barnabas.anatomy.scenes.scene import LAST
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class LogScene:
                 del self._segments[base]
             self._segments[event.base_offset] = event.size
         elif isinstance(event, events.MarkerWritten):
-            whose: dict[str, str | int | float] = {"producer_id": event.producer_id, "epoch": event.epoch}
+            whose: Facts = {"producer_id": event.producer_id, "epoch": event.epoch}
             kind = "good" if event.outcome == "commit" else "split"
             self._markers.appendleft(Box(f"marker {event.offset}", f"{event.outcome} {event.offset}", kind, whose))
         elif isinstance(event, events.LogRead):
@@ -72,7 +72,7 @@ class LogScene:
 
     def _found(self, event: events.LogRead) -> None:
         self._reads += 1
-        facts: dict[str, str | int | float] = {"segment": event.segment, "size": event.size}
+        facts: Facts = {"segment": event.segment, "size": event.size}
         if event.entry >= 0:
             facts |= {"entry": event.entry, "position_in_file": event.position}
         if event.aborted:
@@ -80,7 +80,7 @@ class LogScene:
         kind = "done" if event.entry >= 0 else "split"
         self._read.appendleft(Box(f"read {self._reads}", f"from {event.offset}", kind, facts))
 
-    def _did(self, what: str, kind: str, facts: dict[str, str | int | float]) -> None:
+    def _did(self, what: str, kind: str, facts: Facts) -> None:
         self._works += 1
         self._work.appendleft(Box(f"work {self._works}", what, kind, facts))
 

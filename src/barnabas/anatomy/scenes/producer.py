@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.anatomy import events
-from barnabas.anatomy.picture import Box, Lane, Picture, lane, picture
+from barnabas.anatomy.picture import Box, Facts, Lane, Picture, lane, picture
 from barnabas.anatomy.scenes.requests import Requests
 from barnabas.anatomy.scenes.scene import LAST
 
 if TYPE_CHECKING:
     from barnabas.anatomy.events import Event
 
-_Facts = dict[str, str | int | float]
 _OfBatch = events.BatchDrained | events.BatchRequeued | events.BatchSplit | events.BatchEnded | events.BatchFilled
 
 
@@ -26,7 +25,7 @@ class _Batch:
         self.partition = partition
         self.node: int | None = None
         self.kind = "open"
-        self.facts: _Facts = {}
+        self.facts: Facts = {}
         self.fill: float | None = None
 
     def box(self) -> Box:
@@ -153,7 +152,7 @@ class ProducerScene:
         found = self._memory
         if found is not None:
             used = found.total - found.free
-            facts: _Facts = {"free": found.free, "waiting_threads": found.waiting}
+            facts: Facts = {"free": found.free, "waiting_threads": found.waiting}
             kind = "bad" if found.waiting else "done"
             yield lane("memory", [Box("memory", "buffer.memory", kind, facts, used / found.total)])
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.anatomy import events
-from barnabas.anatomy.picture import Box, Lane, lane
+from barnabas.anatomy.picture import Box, Facts, Lane, lane
 
 if TYPE_CHECKING:
     from barnabas.anatomy.events import Event
@@ -20,7 +20,7 @@ class _Request(NamedTuple):
     error: str = ""
 
     def box(self, kind: str) -> Box:
-        facts: dict[str, str | int | float] = {"node": self.node, "correlation": self.correlation}
+        facts: Facts = {"node": self.node, "correlation": self.correlation}
         if self.error:
             facts["error"] = self.error
         return Box(f"request {self.core}/{self.correlation}", self.api, kind, facts)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.anatomy import events
-from barnabas.anatomy.picture import Box, Picture, lane, picture
+from barnabas.anatomy.picture import Box, Facts, Picture, lane, picture
 from barnabas.anatomy.scenes.scene import LAST
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class SparkQueryScene:
     def _note(self, kind: str) -> None:
         if self._batches:
             offsets = sum(found.end - found.start for found in self._ranges.values())
-            facts: dict[str, str | int | float] = {"partitions": len(self._ranges), "offsets": offsets}
+            facts: Facts = {"partitions": len(self._ranges), "offsets": offsets}
             self._batches[0] = self._batches[0]._replace(kind=kind, facts=facts)
 
     def _read(self, name: str, event: events.RangeBegun | events.RowsDecoded) -> bool:

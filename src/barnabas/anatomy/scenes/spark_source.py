@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.anatomy import events
-from barnabas.anatomy.picture import Box, Picture, lane, picture
+from barnabas.anatomy.picture import Box, Facts, Picture, lane, picture
 from barnabas.anatomy.scenes.scene import LAST
 
 if TYPE_CHECKING:
@@ -70,13 +70,13 @@ class SparkSourceScene:
         self._batches += event.case == "produced"
         self._count += 1
         kind = {"failed": "bad", "woken": "retrying", "closed": "split"}.get(event.case, "done")
-        facts: dict[str, str | int | float] = {"error": event.error} if event.error else {}
+        facts: Facts = {"error": event.error} if event.error else {}
         self._cases.appendleft(Box(f"case {self._count}", event.case.replace("_", " "), kind, facts))
 
     def picture(self) -> Picture:
         """See `Scene`."""
         slot = [Box(f"batch {self._batches}", f"#{self._batches}", "open", {})] if self._is_full else []
-        thread: dict[str, str | int | float] = {"error": self._error} if self._error else {}
+        thread: Facts = {"error": self._error} if self._error else {}
         return picture(
             (
                 lane("ranges", self._range_boxes(), task=self._task),
@@ -94,5 +94,5 @@ class SparkSourceScene:
             yield Box(f"range {name}", name, "good" if position >= end else "moving", facts, share)
 
 
-def _thread(key: str, does: str, facts: dict[str, str | int | float]) -> Box:
+def _thread(key: str, does: str, facts: Facts) -> Box:
     return Box(key, does, _KINDS.get(does, "waiting"), facts)

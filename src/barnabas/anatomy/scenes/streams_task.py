@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.anatomy import events
-from barnabas.anatomy.picture import Box, Picture, lane, picture
+from barnabas.anatomy.picture import Box, Facts, Picture, lane, picture
 from barnabas.anatomy.scenes.scene import LAST
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class StreamsTaskScene:
             self._counts.setdefault(event.way, {})[event.node, event.topic] = event.records, event.size
         else:
             share = event.position / event.end if event.end > 0 else 1.0
-            facts: dict[str, str | int | float] = {"position": event.position, "end": event.end}
+            facts: Facts = {"position": event.position, "end": event.end}
             kind = _STORE_KINDS.get(event.case, "moving")
             self._stores[event.store] = Box(f"store {event.store}", event.store, kind, facts, min(1.0, share))
         return True
@@ -60,7 +60,7 @@ class StreamsTaskScene:
         self._steps.append(event.step)
         self._stream_time = max(self._stream_time, event.stream_time)
         if event.step in _LAST_STEPS:
-            facts: dict[str, str | int | float] = {way: _records(found) for way, found in self._counts.items()}
+            facts: Facts = {way: _records(found) for way, found in self._counts.items()}
             label = f"#{event.batch}"
             self._batches.appendleft(Box(f"batch {event.batch}", label, _LAST_STEPS[event.step], facts))
 
@@ -80,12 +80,12 @@ class StreamsTaskScene:
         for number, step in enumerate(self._steps):
             kind = _LAST_STEPS.get(step, "moving" if number == len(self._steps) - 1 else "done")
             is_timed = step == "computed" and self._stream_time >= 0
-            facts: dict[str, str | int | float] = {"stream_time": self._stream_time} if is_timed else {}
+            facts: Facts = {"stream_time": self._stream_time} if is_timed else {}
             yield Box(f"step {self._batch} {number}", step.replace("_", " "), kind, facts)
 
     def _node_boxes(self, way: str) -> Iterator[Box]:
         for (node, topic), (records, size) in sorted(self._counts[way].items()):
-            facts: dict[str, str | int | float] = {"topic": topic, "records": records, "size": size}
+            facts: Facts = {"topic": topic, "records": records, "size": size}
             yield Box(f"{way} {node} {topic}", node or topic, "moving", facts)
 
 

@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from barnabas.anatomy import events
-from barnabas.anatomy.picture import Box, Picture, lane, picture
+from barnabas.anatomy.picture import Box, Facts, Picture, lane, picture
 from barnabas.anatomy.scenes.scene import LAST
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class TransactionScene:
         if not isinstance(event, events.TransactionState) or event.transactional_id != self._id:
             return False
         self._changes += 1
-        facts: dict[str, str | int | float] = {
+        facts: Facts = {
             "producer_id": event.producer_id,
             "epoch": event.epoch,
             "partitions": event.partitions,
