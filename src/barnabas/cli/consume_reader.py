@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.cli.output import note
+from barnabas.cli.record_format import write_formatted
 from barnabas.cli.signals import StopSignals
 from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener
 from barnabas.client.consumer.offsets import OffsetAndMetadata
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from barnabas.cli.record_format import Formatter
     from barnabas.client.consumer.consumer import Consumer
     from barnabas.client.consumer.consumer_records import ConsumerRecords
+    from barnabas.records.decoder import ConsumerRecord
 
 POLL_TIMEOUT = 0.5
 COMMIT_INTERVAL = 1.0
@@ -151,23 +153,19 @@ class Reader(ConsumerRebalanceListener):
             self._pending.clear()
 
     def _print(self, records: ConsumerRecords) -> None:
-        pieces: list[bytes] = []
+        wanted: list[ConsumerRecord] = []
         reached = dict(records.next_offsets)
-        try:
-            for partition in records.partitions():
-                found = records.records(partition)
-                end = self._ends.get(partition) if self._ends is not None else None
-                if end is not None and found[-1].offset >= end:
-                    found = [record for record in found if record.offset < end]
-                    reached[partition] = OffsetAndMetadata(end)
-                for record in found:
-                    pieces.append(self._format(record))
-        finally:
-            # Also what comes before a record that cannot be formatted.
-            self._output.write(b"".join(pieces))
-        self._printed += len(pieces)
+        for partition in records.partitions():
+            found = records.records(partition)
+            end = self._ends.get(partition) if self._ends is not None else None
+            if end is not None and found[-1].offset >= end:
+                found = [record for record in found if record.offset < end]
+                reached[partition] = OffsetAndMetadata(end)
+            wanted += found
+        printed = write_formatted(self._output.write, self._format, wanted)
+        self._printed += printed
         if self._left is not None:
-            self._left -= len(pieces)
+            self._left -= printed
         if self._commits:
             self._pending.update(reached)
 

@@ -71,6 +71,17 @@ def saying_where(write: Formatter) -> Formatter:
     return write_or_say
 
 
+def write_formatted(write: Callable[[bytes], object], form: Formatter, records: Iterable[ConsumerRecord]) -> int:
+    """Write records in one piece, and return how many; those before one that cannot be formatted are written, too."""
+    pieces: list[bytes] = []
+    try:
+        for record in records:
+            pieces.append(form(record))
+    finally:
+        write(b"".join(pieces))
+    return len(pieces)
+
+
 def formatter(form: str, key_as: str = "utf8", value_as: str = "utf8", encodings: Encodings = ENCODINGS) -> Formatter:
     """Return what writes a record in one of FORMS; keys and values in encodings by name."""
     encode_key, encode_value = encodings[key_as], encodings[value_as]

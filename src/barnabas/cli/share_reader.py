@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from barnabas.cli.output import note
+from barnabas.cli.record_format import write_formatted
 from barnabas.cli.signals import StopSignals
 from barnabas.errors import WakeupError
 
@@ -55,13 +56,7 @@ class ShareReader:
     def _print(self) -> int:
         records = list(self._consumer.poll(POLL_TIMEOUT))
         printed = records if self._left is None else records[: self._left]
-        pieces: list[bytes] = []
-        try:
-            for record in printed:
-                pieces.append(self._format(record))
-        finally:
-            # Also what comes before a record that cannot be formatted.
-            self._output.write(b"".join(pieces))
+        write_formatted(self._output.write, self._format, printed)
         for record in printed:
             self._consumer.acknowledge(record)
         for record in records[len(printed) :]:

@@ -29,6 +29,11 @@ class SourcePosition(NamedTuple):
     position: Offsets
     planned: Offsets | None
 
+    @property
+    def partitions(self) -> set[TopicPartition]:
+        """Those that were read, or will be next."""
+        return {*self.position, *(self.planned or ())}
+
 
 class LagFigures(TypedDict):
     """What is told of a `PartitionLag` beside its place."""
@@ -81,7 +86,7 @@ class PartitionLag(NamedTuple):
 
 def partitions_of(sources: Iterable[SourcePosition]) -> set[TopicPartition]:
     """Return all partitions that a checkpoint names."""
-    return {partition for each in sources for partition in {**each.position, **(each.planned or {})}}
+    return {partition for each in sources for partition in each.partitions}
 
 
 def lags_of(sources: Iterable[SourcePosition], begins: Offsets, ends: Offsets) -> list[PartitionLag]:
@@ -96,7 +101,7 @@ def lags_of(sources: Iterable[SourcePosition], begins: Offsets, ends: Offsets) -
             ends.get(partition),
         )
         for each in sources
-        for partition in sorted({**each.position, **(each.planned or {})})
+        for partition in sorted(each.partitions)
     ]
 
 
