@@ -18,10 +18,10 @@ Rules of the room
    nothing asks a clock or counts a call. A task knows no window of time; `sensor_statistics` makes rates of its counts.
 7. A task is not thread-safe and is used again after an error only by restoring it: its stores hold half a record.
 
-Files: `task` (a task, and what it sends), `measured_task`, `measured_store`, `global_task` (global stores), `context`
-(what processors see), `nodes` (the nodes of a task), `partition_group` (whose record comes next), `record_deserializer`
-(records that cannot be read), `punctuation`, `record_collector` (serializes what is sent), `exception_handlers`,
-`timestamp_extractors`, `processors/` (Kafka's processor classes).
+Files: `task` (a task, and what it sends), `measured_task`, `measured_store`, `measuring` (its sensors), `global_task`
+(global stores), `context` (what processors see), `nodes` (the nodes of a task), `partition_group` (whose record comes
+next), `record_deserializer` (records that cannot be read), `punctuation`, `record_collector` (serializes what is sent),
+`exception_handlers`, `timestamp_extractors`, `processors/` (Kafka's processor classes).
 
 Sources: Kafka's packages `processor.internals` and `kstream.internals`; KIP-138, KIP-353, KIP-1033, KIP-1034.
 """

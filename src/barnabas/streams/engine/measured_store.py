@@ -7,36 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+from barnabas.streams.engine.measuring import AGES, TIMES, Measuring
 from barnabas.streams.state.record_cache import CacheEntry, DirtyEntry, NamedCache, RecordCache
 from barnabas.streams.state.store import StateStore, StoreIterator
-from barnabas.streams.topology.sensors import RecordingLevel, Sensor, Stat, StreamsMetrics
+from barnabas.streams.topology.sensors import RecordingLevel, Sensor, Stat
 from barnabas.streams.topology.stores import StoreBuilder, StoreKind
-
-_STATE, _CACHE, _TASK = "stream-state-metrics", "stream-record-cache-metrics", "stream-task-metrics"
-
-
-class TaskTags(NamedTuple):
-    """What all metrics of a task are tagged with."""
-
-    thread: str
-    task: str
-
-    def with_(self, name: str = "", value: str = "") -> dict[str, str]:
-        """Return the tags of something of the task's, or its own."""
-        own = {"thread-id": self.thread, "task-id": self.task}
-        return {**own, name: value} if name else own
-
-
-class Measuring(NamedTuple):
-    """What measures a task: its sensors, nanoseconds of a clock that only goes on, and milliseconds of the batch."""
-
-    metrics: StreamsMetrics
-    tags: TaskTags
-    clock: Callable[[], int]
-    now_ms: Callable[[], int]
-
 
 #: The calls of each kind of store, and the sensor that Kafka has for them.
 _KEY_VALUE = {
@@ -121,7 +98,7 @@ class MeasuredStore:
     def __init__(self, store: StateStore, builder: StoreBuilder, measuring: Measuring) -> None:
         self._store = store
         self._measuring = measuring
-        self._scope = scope_of(builder)
+        self._subject = measuring.of_store(store.name, scope_of(builder))
         #: When each iterator was made that is open, in milliseconds of the wall clock.
         self._open: list[int] = []
         calls = _CALLS.get(builder.kind, {})
@@ -132,16 +109,12 @@ class MeasuredStore:
         if calls:
             self.committed, self.restored = self._timed("commit"), self._timed("restore")
             self._timed("flush")  # Kafka's, too, is only there for who looks for it
-            self._durations = self._sensor("iterator-duration")
-            self._add(self._durations, "iterator-duration", (Stat.AVG, Stat.MAX))
-            self._open_iterators = self._sensor("num-open-iterators")
-            self._add(self._open_iterators, "num-open-iterators", (Stat.VALUE,))
+            self._durations = self._sensor("iterator-duration", TIMES)
+            self._open_iterators = self._sensor("num-open-iterators", (Stat.VALUE,))
             self._open_iterators.record(0)
-            self._oldest = self._sensor("oldest-iterator-open-since-ms")
-            self._add(self._oldest, "oldest-iterator-open-since-ms", (Stat.VALUE,))
+            self._oldest = self._sensor("oldest-iterator-open-since-ms", (Stat.VALUE,))
             self._oldest.record(math.nan)
-            self._ages = self._sensor("record-e2e-latency", RecordingLevel.TRACE)
-            self._add(self._ages, "record-e2e-latency", (Stat.AVG, Stat.MIN, Stat.MAX))
+            self._ages = self._sensor("record-e2e-latency", AGES, RecordingLevel.TRACE)
         for method, sensor in calls.items():
             if hasattr(store, method):
                 setattr(self, method, self._call(method, sensors[sensor], sensor in _UPDATES))
@@ -151,20 +124,12 @@ class MeasuredStore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def _sensor(self, name: str, level: RecordingLevel = RecordingLevel.DEBUG) -> Sensor:
-        full = f"task.{self._measuring.tags.task}.store.{self._store.name}.{name}"
-        return self._measuring.metrics.add_sensor(full, level)
-
-    def _add(self, sensor: Sensor, name: str, stats: tuple[Stat, ...]) -> None:
-        tags = self._measuring.tags.with_(f"{self._scope}-state-id", self._store.name)
-        for stat in stats:
-            sensor.add(f"{name}{SUFFIXES[stat]}", stat, group=_STATE, tags=tags)
+    def _sensor(self, name: str, stats: tuple[Stat, ...], level: RecordingLevel = RecordingLevel.DEBUG) -> Sensor:
+        return self._measuring.sensor(self._subject, name, {name: stats}, level)
 
     def _timed(self, name: str) -> Sensor:
-        sensor = self._sensor(name)
-        self._add(sensor, name, (Stat.INVOCATION_RATE,))
-        self._add(sensor, f"{name}-latency", (Stat.AVG, Stat.MAX))
-        return sensor
+        metrics = {name: (Stat.INVOCATION_RATE,), f"{name}-latency": TIMES}
+        return self._measuring.sensor(self._subject, name, metrics)
 
     def _call(self, method: str, sensor: Sensor, is_update: bool) -> Callable[..., Any]:
         call, clock, is_list = getattr(self._store, method), self._measuring.clock, method in _LISTS
@@ -209,11 +174,7 @@ class MeasuredStore:
 
     def _measure_buffer(self) -> None:
         store: Any = self._store
-        found = {}
-        for name in ("suppression-buffer-count", "suppression-buffer-size"):
-            found[name] = self._sensor(name)
-            self._add(found[name], name, (Stat.AVG, Stat.MAX))
-        count, size = found.values()
+        count, size = (self._sensor(f"suppression-buffer-{what}", TIMES) for what in ("count", "size"))
         count.record(0)
         size.record(0)
 
@@ -239,13 +200,6 @@ def measured_of(store: StateStore, builder: StoreBuilder, measuring: Measuring) 
     return MeasuredStore(store, builder, measuring) if has_sensors else None
 
 
-#: What the name of a metric ends with, by what it tells.
-SUFFIXES = {
-    Stat.AVG: "-avg", Stat.MAX: "-max", Stat.MIN: "-min", Stat.INVOCATION_RATE: "-rate", Stat.RATE: "-rate",
-    Stat.CUMULATIVE_COUNT: "-total", Stat.CUMULATIVE_SUM: "-total", Stat.VALUE: "",
-}  # fmt: skip
-
-
 class MeasuredRecordCache(RecordCache):
     """A task's cache whose parts tell how often they had what was looked up."""
 
@@ -256,14 +210,10 @@ class MeasuredRecordCache(RecordCache):
 
     def named(self, store: str, flushed: Callable[[list[DirtyEntry]], None], prefix: int = 0) -> NamedCache:
         """Return the part of a store."""
-        tags = self._measuring.tags
-        sensor = self._measuring.metrics.add_sensor(f"task.{tags.task}.cache.{store}", RecordingLevel.DEBUG)
-        for stat in (Stat.AVG, Stat.MIN, Stat.MAX):
-            sensor.add(f"hit-ratio{SUFFIXES[stat]}", stat, group=_CACHE, tags=tags.with_("record-cache-id", store))
+        measuring, size = self._measuring, "cache-size-bytes-total"
+        sensor = measuring.sensor(measuring.of_cache(store), "hit-ratio", {"hit-ratio": AGES})
         if self._bytes is None:
-            name = "cache-size-bytes-total"
-            self._bytes = self._measuring.metrics.add_sensor(f"task.{tags.task}.{name}", RecordingLevel.INFO)
-            self._bytes.add(name, Stat.VALUE, group=_TASK, tags=tags.with_())
+            self._bytes = measuring.sensor(measuring.of_task(), size, {size: (Stat.VALUE,)}, RecordingLevel.INFO)
         return _MeasuredNamedCache(self, flushed, prefix, sensor)
 
     def tell_size(self) -> None:

@@ -5,18 +5,13 @@ Latencies are nanoseconds, ages of records and what emitting takes milliseconds,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from barnabas.streams.engine.context import TaskContext
-from barnabas.streams.engine.measured_store import (
-    SUFFIXES,
-    MeasuredRecordCache,
-    MeasuredStore,
-    Measuring,
-    TaskTags,
-    measured_of,
-)
+from barnabas.streams.engine.measured_store import MeasuredRecordCache, MeasuredStore, measured_of
+from barnabas.streams.engine.measuring import AGES, CALLS, SUMS, TIMES, Measuring
 from barnabas.streams.engine.nodes import SourceTaskNode
 from barnabas.streams.engine.processors.kstream_session_window_aggregate import KStreamSessionWindowAggregateProcessor
 from barnabas.streams.engine.processors.kstream_window_aggregate import TimeWindowAggregateProcessor
@@ -29,15 +24,10 @@ from barnabas.streams.state.store import StateStore
 from barnabas.streams.topology.nodes import ProcessorTopology
 from barnabas.streams.topology.processor_api import TaskId
 from barnabas.streams.topology.record import Record
-from barnabas.streams.topology.sensors import RecordingLevel, Sensor, Stat
+from barnabas.streams.topology.sensors import RecordingLevel, Sensor
 from barnabas.streams.topology.stores import StoreBuilder
 
-_TASK, _NODE = "stream-task-metrics", "stream-processor-node-metrics"
 _EMIT = "window-aggregate-final-emit"
-_CALLS = (Stat.INVOCATION_RATE, Stat.CUMULATIVE_COUNT)
-_SUMS = (Stat.RATE, Stat.CUMULATIVE_SUM)
-_TIMES = (Stat.AVG, Stat.MAX)
-_AGES = (Stat.AVG, Stat.MIN, Stat.MAX)
 
 
 def make_task(topology: ProcessorTopology, id: TaskId, settings: TaskSettings, now_ms: int = 0) -> Task:
@@ -53,20 +43,15 @@ class MeasuredTask(Task):
     def _prepare(self) -> None:
         assert self._settings.clock is not None, "make_task sees to it"
         self._clock: Callable[[], int] = self._settings.clock
-        tags = TaskTags(self.metrics.thread, str(self.id))
-        self._measuring = Measuring(self.metrics, tags, self._clock, lambda: self._context.current_system_time_ms())
+        measuring = self._measuring = Measuring(
+            self.metrics, str(self.id), self._clock, lambda: self._context.current_system_time_ms()
+        )
         self._measured: dict[str, MeasuredStore] = {}
-        self._process_latency = self._of_task("process-latency", {"process-latency": _TIMES})
-        self._punctuations = self._of_task("punctuate", {"punctuate": _CALLS, "punctuate-latency": _TIMES})
-        self._processed = self._of_task("process", {"process": _CALLS})
-        self._lateness = self._of_task("record-lateness", {"record-lateness": _TIMES})
-
-    def _of_task(self, name: str, metrics: Mapping[str, tuple[Stat, ...]]) -> Sensor:
-        sensor = self.metrics.add_sensor(f"task.{self.id}.{name}", RecordingLevel.DEBUG)
-        for metric, stats in metrics.items():
-            for stat in stats:
-                sensor.add(f"{metric}{SUFFIXES[stat]}", stat, group=_TASK, tags=self._measuring.tags.with_())
-        return sensor
+        task = measuring.of_task()
+        self._process_latency = measuring.sensor(task, "process-latency", {"process-latency": TIMES})
+        self._punctuations = measuring.sensor(task, "punctuate", {"punctuate": CALLS, "punctuate-latency": TIMES})
+        self._processed = measuring.sensor(task, "process", {"process": CALLS})
+        self._lateness = measuring.sensor(task, "record-lateness", {"record-lateness": TIMES})
 
     def _new_context(self) -> TaskContext:
         config = self._settings.config
@@ -138,32 +123,20 @@ class MeasuredContext(TaskContext):
 
     def add_node(self, node: TaskNode) -> None:
         """Count what a node does: a source, one that nothing follows, one that suppresses, or emits windows."""
+        sensor = partial(self._measuring.sensor, self._measuring.of_node(node.name))
         is_source = isinstance(node, SourceTaskNode)
         if is_source:
-            self._sources[node.name] = self._sensor(node, "process", {"process": _CALLS})
+            self._sources[node.name] = sensor("process", {"process": CALLS})
         if is_source or not node.children:
-            ages = {"record-e2e-latency": _AGES}
-            self._ages[node.name] = self._sensor(node, "record-e2e-latency", ages, RecordingLevel.INFO)
+            self._ages[node.name] = sensor("record-e2e-latency", {"record-e2e-latency": AGES}, RecordingLevel.INFO)
         processor = getattr(node, "processor", None)
         if isinstance(processor, KTableSuppressProcessor):
-            self._emits[node.name] = self._sensor(node, "suppression-emit", {"suppression-emit": _CALLS})
+            self._emits[node.name] = sensor("suppression-emit", {"suppression-emit": CALLS})
         if isinstance(processor, TimeWindowAggregateProcessor | KStreamSessionWindowAggregateProcessor):
             self._emissions[node.name] = (
-                self._sensor(node, "emitted-records", {_EMIT: _SUMS}),
-                self._sensor(node, "emit-final-latency", {f"{_EMIT}-latency": _TIMES}),
+                sensor("emitted-records", {_EMIT: SUMS}),
+                sensor("emit-final-latency", {f"{_EMIT}-latency": TIMES}),
             )
-
-    def _sensor(
-        self, node: TaskNode, name: str, metrics: Mapping[str, tuple[Stat, ...]],
-        level: RecordingLevel = RecordingLevel.DEBUG,
-    ) -> Sensor:  # fmt: skip
-        tags = self._measuring.tags
-        sensor = self._measuring.metrics.add_sensor(f"task.{tags.task}.node.{node.name}.{name}", level)
-        for metric, stats in metrics.items():
-            for stat in stats:
-                placed = tags.with_("processor-node-id", node.name)
-                sensor.add(f"{metric}{SUFFIXES[stat]}", stat, group=_NODE, tags=placed)
-        return sensor
 
     def forward(self, record: Record[Any, Any], child_name: str | None = None) -> None:
         """See `TaskContext`."""
