@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dis
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -14,6 +14,8 @@ from typing import Any
 import barnabas
 
 _HOME = Path(barnabas.__file__).parent
+#: More places than there are, for the long form.
+EVERY = 1_000_000
 
 
 class LineErrors:
@@ -75,6 +77,30 @@ class LineErrors:
                 sys.settrace(None)
                 raise self._error()
         return self._line
+
+
+def check_places(
+    run: Callable[[LineErrors], Iterable[str]],
+    rooms: Iterable[str],
+    most: int,
+    *,
+    places_of: Callable[[LineErrors], Sequence[int]] = lambda counting: counting.places,
+) -> None:
+    """Let something run again and again, each time with an error at another place: at about so many of all places.
+
+    `run` begins anew, checks what must be so in the end, and returns what was reported; without an error no fault is.
+    """
+    wanted = tuple(rooms)
+    run(LineErrors(wanted))  # From the second time on nothing is imported.
+    counting = LineErrors(wanted)
+    assert not [line for line in run(counting) if "please report" in line]
+    places = places_of(counting)
+    step = max(1, len(places) // most)
+    # Not from the first one on: where a run begins there is little to lose.
+    for at in places[5 % step :: step]:
+        errors = LineErrors(wanted, at, lambda: RuntimeError("planted"))
+        run(errors)
+        assert errors.place, at
 
 
 @cache

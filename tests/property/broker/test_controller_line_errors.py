@@ -33,7 +33,7 @@ from barnabas.protocol.messages.incremental_alter_configs_request import (
 from tests.support.controllers import registration
 from tests.support.core_broker import CoreClient
 from tests.support.core_controller import CoreController
-from tests.support.line_errors import LineErrors
+from tests.support.line_errors import EVERY, LineErrors, check_places
 
 #: All of it but `raft_driver`, which guards it.
 ROOMS = tuple(
@@ -197,29 +197,18 @@ STEPS: dict[int, Callable[[Life], object]] = {
 }
 
 
-def run(errors_: LineErrors) -> Life:
+def run(errors_: LineErrors) -> list[str]:
     life = Life(errors_)
     life.live()
     life.check()
-    return life
-
-
-def check_places(most: int, offset: int) -> None:
-    run(LineErrors(ROOMS))
-    counting = LineErrors(ROOMS)
-    assert not [line for line in run(counting).controller.warnings if "please report" in line]
-    places = counting.places
-    for at in places[offset :: max(1, len(places) // most)]:
-        errors_ = LineErrors(ROOMS, at, lambda: RuntimeError("planted"))
-        run(errors_)
-        assert errors_.place, at
+    return life.controller.warnings
 
 
 def test_whatever_is_raised_in_a_controller_it_goes_on_and_loses_nothing() -> None:
-    check_places(PLACES, 5)
+    check_places(run, ROOMS, PLACES)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_the_same_at_every_line() -> None:
-    check_places(1_000_000, 0)
+    check_places(run, ROOMS, EVERY)

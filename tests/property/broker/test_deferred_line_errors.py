@@ -17,7 +17,7 @@ from barnabas.protocol.messages.sasl_authenticate_request import SaslAuthenticat
 from barnabas.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from barnabas.protocol.messages.sync_group_request import SyncGroupRequest
 from tests.support.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
-from tests.support.line_errors import LineErrors
+from tests.support.line_errors import EVERY, LineErrors, check_places
 from tests.unit.broker.transactions.wire import WireProducer
 
 #: What runs deferred. Left out is what guards it, and loops over it: `purgatory`, `request_channel`, `faults`, timers.
@@ -202,30 +202,19 @@ class Life:
         return client.responses[-1] if len(client.responses) > count else None
 
 
-def run(errors_: LineErrors) -> Life:
+def run(errors_: LineErrors) -> list[str]:
     life = Life(errors_)
     life.park()
     life.work()
     life.check()
-    return life
-
-
-def check_places(most: int, offset: int) -> None:
-    run(LineErrors(ROOMS))
-    counting = LineErrors(ROOMS)
-    assert not [line for line in run(counting).broker.warnings if "please report" in line]
-    step = max(1, counting.count // most)
-    for at in range(offset % step, counting.count, step):
-        errors_ = LineErrors(ROOMS, at, lambda: RuntimeError("planted"))
-        run(errors_)
-        assert errors_.place, at
+    return life.broker.warnings
 
 
 def test_whatever_is_raised_in_deferred_work_the_others_are_served_and_no_request_waits_for_ever() -> None:
-    check_places(PLACES, 5)
+    check_places(run, ROOMS, PLACES, places_of=lambda counting: range(counting.count))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_the_same_at_every_line() -> None:
-    check_places(1_000_000, 0)
+    check_places(run, ROOMS, EVERY, places_of=lambda counting: range(counting.count))

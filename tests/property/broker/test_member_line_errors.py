@@ -62,7 +62,7 @@ from barnabas.protocol.messages.write_txn_markers_response import (
 )
 from tests.support.cluster_member import CONTROLLER, ME, FakeChannel, MemberBroker, broker, topic
 from tests.support.core_broker import batch, create, produce
-from tests.support.line_errors import LineErrors
+from tests.support.line_errors import EVERY, LineErrors, check_places
 from tests.unit.broker.transactions.wire import transactional_batch
 
 #: What runs for a member beside its handlers: what it asks others, the roles that it is given, and the followers.
@@ -357,29 +357,18 @@ ROLES = {
 }  # fmt: skip
 
 
-def run(errors_: LineErrors) -> Member:
+def run(errors_: LineErrors) -> list[str]:
     member = Member(errors_)
     member.live()
     member.check()
-    return member
-
-
-def check_places(most: int, offset: int) -> None:
-    run(LineErrors(ROOMS))
-    counting = LineErrors(ROOMS)
-    assert not [line for line in run(counting).warnings if "please report" in line]
-    places = counting.places
-    for at in places[offset :: max(1, len(places) // most)]:
-        errors_ = LineErrors(ROOMS, at, lambda: RuntimeError("planted"))
-        run(errors_)
-        assert errors_.place, at
+    return member.warnings
 
 
 def test_whatever_is_raised_in_what_a_member_asks_others_it_goes_on() -> None:
-    check_places(PLACES, 5)
+    check_places(run, ROOMS, PLACES)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_the_same_at_every_line() -> None:
-    check_places(1_000_000, 0)
+    check_places(run, ROOMS, EVERY)

@@ -18,7 +18,7 @@ from barnabas.broker.metadata.cluster_metadata import Done
 from barnabas.broker.zookeeper import znodes
 from barnabas.testing.simulator.cluster.zookeeper_model import ModelSession, ModelZooKeeper
 from tests.property.broker.zookeeper.test_what_znodes_say import SETTINGS, Others, a_token, deny, goes_by
-from tests.support.line_errors import LineErrors
+from tests.support.line_errors import EVERY, LineErrors, check_places
 from tests.support.zookeeper_member import ME, ZooKeeperBroker, has_topic, known, leading
 
 ROOMS = tuple(
@@ -161,30 +161,19 @@ STEPS: tuple[Callable[[Life], object], ...] = (
 )
 
 
-def run(errors: LineErrors) -> Life:
+def run(errors: LineErrors) -> list[str]:
     life = Life(errors)
     for step in STEPS:
         step(life)
     life.check()
-    return life
-
-
-def check_places(most: int, offset: int) -> None:
-    run(LineErrors(ROOMS))
-    counting = LineErrors(ROOMS)
-    assert not [line for line in run(counting).broker.warnings if "please report" in line]
-    places = counting.places
-    for at in places[offset :: max(1, len(places) // most)]:
-        errors = LineErrors(ROOMS, at, lambda: RuntimeError("planted"))
-        run(errors)
-        assert errors.place, at
+    return life.broker.warnings
 
 
 def test_whatever_is_raised_in_following_zookeeper_it_is_followed_in_the_end() -> None:
-    check_places(PLACES, 5)
+    check_places(run, ROOMS, PLACES)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_the_same_at_every_line() -> None:
-    check_places(1_000_000, 0)
+    check_places(run, ROOMS, EVERY)

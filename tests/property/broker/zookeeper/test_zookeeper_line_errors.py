@@ -15,7 +15,7 @@ from barnabas.broker.zookeeper.guarded_session import GuardedSession
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.testing.simulator.cluster.zookeeper_model import ModelSession
 from tests.support.controller_world import ControllerWorld, Member, Way
-from tests.support.line_errors import LineErrors
+from tests.support.line_errors import EVERY, LineErrors, check_places
 
 ROOMS = ("broker/zookeeper/controller/", "broker/zookeeper/operations")
 #: How many places are tried in the short form; the long one tries each line, when it first runs and when it last does.
@@ -133,29 +133,18 @@ STEPS: tuple[Callable[[World], object], ...] = (
 )
 
 
-def run(errors: LineErrors) -> World:
+def run(errors: LineErrors) -> list[str]:
     world = World(errors)
     world.live()
     world.check()
-    return world
-
-
-def check_places(most: int, offset: int) -> None:
-    run(LineErrors(ROOMS))
-    counting = LineErrors(ROOMS)
-    assert not [line for line in run(counting).reports if "please report" in line]
-    places = counting.places
-    for at in places[offset :: max(1, len(places) // most)]:
-        errors = LineErrors(ROOMS, at, lambda: RuntimeError("planted"))
-        run(errors)
-        assert errors.place, at
+    return world.reports
 
 
 def test_whatever_is_raised_in_a_controller_under_zookeeper_there_is_one_in_the_end() -> None:
-    check_places(PLACES, 5)
+    check_places(run, ROOMS, PLACES)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_the_same_at_every_line() -> None:
-    check_places(1_000_000, 0)
+    check_places(run, ROOMS, EVERY)
