@@ -11,7 +11,7 @@ import statistics
 import time
 
 from barnabas import AdminClient, NewTopic
-from benchmarks._options import options
+from benchmarks._options import quorum_options
 from tests.peers.mixed_cluster import MixedCluster
 
 
@@ -35,15 +35,10 @@ def measure(theirs: int, ours: int, rounds: int, settings: dict[str, str]) -> li
 
 def main() -> None:
     """Print one line for each quorum."""
-    given = options(__doc__, rounds=5, fetch_timeout_ms=2000, election_timeout_ms=1000)
-    settings = {
-        "controller.quorum.fetch.timeout.ms": str(given.fetch_timeout_ms),
-        "controller.quorum.election.timeout.ms": str(given.election_timeout_ms),
-        "default.replication.factor": "2",
-        "min.insync.replicas": "1",
-    }
+    rounds, settings = quorum_options(__doc__, 5)
+    settings |= {"default.replication.factor": "2", "min.insync.replicas": "1"}
     for name, theirs, ours in (("barnabas", 0, 3), ("Apache Kafka", 3, 0)):
-        seconds = measure(theirs, ours, given.rounds, settings)
+        seconds = measure(theirs, ours, rounds, settings)
         print(
             f"{name:13} next topic after {statistics.median(seconds):5.2f} s (median of {len(seconds)}; "
             f"{min(seconds):.2f} to {max(seconds):.2f})"

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from barnabas import AdminClient
 from barnabas.admin import QuorumInfo
 from barnabas.errors import KafkaError
-from benchmarks._options import options
+from benchmarks._options import quorum_options
 from tests.peers.apache_kafka import ApacheKafka
 from tests.peers.mixed_cluster import BarnabasBroker, MixedCluster
 
@@ -127,15 +127,11 @@ def told(found: list[Won]) -> str:
 
 def main() -> None:
     """Print one line for each mixture and each way to put the active controller out."""
-    given = options(__doc__, rounds=10, fetch_timeout_ms=2000, election_timeout_ms=1000)
-    settings = {
-        "controller.quorum.fetch.timeout.ms": str(given.fetch_timeout_ms),
-        "controller.quorum.election.timeout.ms": str(given.election_timeout_ms),
-        "metadata.max.idle.interval.ms": "0",
-    }
+    rounds, settings = quorum_options(__doc__, 10)
+    settings["metadata.max.idle.interval.ms"] = "0"
     for end in (killed, paused):
         for theirs, ours in ((2, 1), (1, 2)):
-            found = measure(theirs, ours, end, given.rounds, settings)
+            found = measure(theirs, ours, end, rounds, settings)
             print(f"{theirs} of Apache Kafka and {ours} of ours, active one {end.__name__}: {told(found)}", flush=True)
 
 

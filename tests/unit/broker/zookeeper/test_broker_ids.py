@@ -12,29 +12,16 @@ from barnabas.broker.config import BrokerConfig
 from barnabas.broker.log.checkpoint_files import META_PROPERTIES
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.zookeeper.broker_ids import UNKNOWN, known_broker_id, next_broker_id, take_broker_id
-from barnabas.broker.zookeeper.operations import RefusedError, run
+from barnabas.broker.zookeeper.operations import RefusedError
 from barnabas.errors import ConfigError, KafkaError, KafkaTimeoutError
 from barnabas.testing.simulator.cluster.zookeeper_model import ModelZooKeeper
+from tests.unit.broker.zookeeper.one_program import carried_out
 
 _ZOOKEEPER = {"zookeeper.connect": "zk:2181/flights", "inter.broker.protocol.version": "3.9"}
 
 
 def _taken(zookeeper: ModelZooKeeper) -> list[Any]:
-    session, found = zookeeper.session(), list[Any]()
-
-    class Listener:
-        def connected(self, session_id: int) -> None:
-            run(session, next_broker_id(1000), found.append)
-
-        def disconnected(self) -> None:
-            pass
-
-        def changed(self, path: str) -> None:
-            pass
-
-    session.start(Listener())
-    zookeeper.deliver()
-    return found
+    return carried_out(zookeeper, next_broker_id(1000))
 
 
 def test_ids_are_counted_in_zookeeper_above_those_that_are_reserved() -> None:

@@ -8,10 +8,10 @@ import json
 import pytest
 
 from barnabas.broker.zookeeper.first_users import admit_users, write_users
-from barnabas.broker.zookeeper.operations import run
 from barnabas.errors import KafkaError, KafkaTimeoutError
 from barnabas.network.security.scram import StoredCredential
 from barnabas.testing.simulator.cluster.zookeeper_model import ModelZooKeeper
+from tests.unit.broker.zookeeper.one_program import carried_out
 
 _MECHANISM = "SCRAM-SHA-512"
 
@@ -21,21 +21,7 @@ def _credential(text: str) -> StoredCredential:
 
 
 def _write(zookeeper: ModelZooKeeper, name: str, text: str, *, replace: bool = False) -> list[KafkaError | None]:
-    session, found = zookeeper.session(), list[KafkaError | None]()
-
-    class Listener:
-        def connected(self, session_id: int) -> None:
-            run(session, write_users({(name, _MECHANISM): _credential(text)}, replace=replace), found.append)
-
-        def disconnected(self) -> None:
-            pass
-
-        def changed(self, path: str) -> None:
-            pass
-
-    session.start(Listener())
-    zookeeper.deliver()
-    return found
+    return carried_out(zookeeper, write_users({(name, _MECHANISM): _credential(text)}, replace=replace))
 
 
 def _salt_of(zookeeper: ModelZooKeeper, name: str) -> str:
