@@ -35,6 +35,7 @@ class WatchedQueue(ScheduledQueue):
         self.heartbeat_interval_ms = 300
         self.lock, self.limit = 6.0, 1000
         self.is_in_poll = False
+        #: When the first connection ended of which the application may know nothing.
         self.broke_at = float("inf")
         #: Whether a request of the session was refused, so that client and broker see it differently.
         self.has_refused = False
@@ -45,7 +46,10 @@ class WatchedQueue(ScheduledQueue):
         return code
 
     def _check_session(self, request: Any) -> int:
-        self.has_refused &= request.share_session_epoch != 0
+        if request.share_session_epoch == 0:
+            self.has_refused = False
+            # A session begins anew where the end of the one before was seen.
+            self.broke_at = float("inf")
         return super()._check_session(request)
 
     def connection_ended(self) -> None:
@@ -162,7 +166,6 @@ class Run:
             place = record.partition, record.offset
             self.handed_out[place] = record.delivery_count
         self.in_hand = records
-        self.cluster.broke_at = float("inf")
 
     def unsubscribe(self) -> None:
         self.consumer.unsubscribe()

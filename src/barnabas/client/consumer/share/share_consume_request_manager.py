@@ -226,7 +226,10 @@ class ShareConsumeRequestManager:
 
     def _note_end_of_connection(self, node_id: int, state: _Node) -> None:
         """End the session whose connection has ended: the broker has released the records."""
-        if not state.session.is_new and self._client.client.api_versions(node_id) is not state.connection:
+        if state.session.is_new:
+            return
+        # None: it ended in the turn that read the session's first answer.
+        if state.connection is None or self._client.client.api_versions(node_id) is not state.connection:
             log.info("The connection to node %s has ended, and the share session with it", node_id)
             state.session.handle_error()
 
@@ -361,7 +364,7 @@ class ShareConsumeRequestManager:
             self._assignment.answered(sent.node_id)
         self.metrics.on_fetched(response.latency, message, response.received_at)
         if state.session.is_new:
-            # Each connection has an answer of its own.
+            # Each connection has an answer of its own; none when it has ended already.
             state.connection = self._client.client.api_versions(sent.node_id)
         if not state.session.handle_response(message.error_code):
             self._on_refused(sent, state, for_code(message.error_code, message.error_message))

@@ -46,6 +46,8 @@ AcknowledgementCommitCallback = Callable[[dict[TopicIdPartition, set[int]], Kafk
 _FAREWELL = 5.0
 # An application that has not come for so many seconds has what it said sent between its calls.
 _AWAY = 0.1
+# Records are handed out that came over a connection which was seen to go on within so many seconds.
+_UNSEEN = 0.005
 #: Of the metrics of a group, those that Kafka's share consumers have.
 _OF_GROUP = frozenset(
     [
@@ -92,6 +94,8 @@ class SharePolling:
         self._current = ShareFetch()
         self._arrow: Any = None
         self._ahead = FetchAhead(self._max_poll_records, is_strict=self._is_strict)
+        # When it was seen last which connections have ended.
+        self._looked_at = -inf
         # An exception from outside ended a call in its middle.
         self._is_torn = False
 
@@ -148,16 +152,14 @@ class SharePolling:
         self._metrics.poll_began(now)
         self._ahead.came(now)
         try:
-            yield from self._coordinator.poll(now)
             self._raise_errors()
+            # Before the coordinator reads what it is told, for a look takes the wakeup that tells of it.
+            self._look_at_connections(now)
+            yield from self._coordinator.poll(now)
             rest = self.iteration.rest()
             self._acknowledge_last(_ranges(rest), now)
             if rest:
                 return self._hand_out_rest(rest, now)
-            if self._requests.buffer.fetches and not self._ahead.is_hurried:
-                # Connections may have ended since, and the locks with them.
-                self._client.transmit_sends(now)
-            self._client.complete_answered(now)
             self._raise_errors()
             self._take_answers()
             if not (yield from self._poll_until(now + timeout, now, collect)):
@@ -170,6 +172,17 @@ class SharePolling:
             self._ahead.went(now)
             self._metrics.on_poll_end(now)
 
+    def _look_at_connections(self, now: float) -> None:
+        """Take what was answered; connections may have ended since, and the locks with them."""
+        self._client.complete_answered(now)
+        if self._requests.buffer.fetches and now - self._looked_at > _UNSEEN:
+            self._transmit(now)
+            self._client.complete_answered(now)
+
+    def _transmit(self, now: float) -> None:
+        self._client.transmit_sends(now)
+        self._looked_at = now
+
     def _poll_until(self, deadline: float, now: float, collect: Callable[[float], bool]) -> Steps[bool]:
         while True:
             self._client.maybe_trigger_wakeup()
@@ -180,6 +193,7 @@ class SharePolling:
             self._requests.tick(now, polls=0 if self._current.has_renewals else 1)
             wait = min(deadline - now, self._coordinator.time_to_next_poll(now), self._requests.time_to_next(now))
             now = self._client.poll(max(0.0, wait), now, should_block=self._has_nothing_to_collect)
+            self._looked_at = now
             self._parts.metadata.raise_any_error()
             self._raise_errors()
             self._take_answers()
@@ -225,7 +239,7 @@ class SharePolling:
         if polls or not waiting or not self._ahead.is_hurried:
             self._requests.tick(now, polls=polls, is_ahead=True)
         if self._client.has_pending_requests:
-            self._client.transmit_sends(now)
+            self._transmit(now)
 
     def _has_nothing_to_collect(self) -> bool:
         # Before renewals are answered nothing else is handed out.
@@ -237,8 +251,10 @@ class SharePolling:
 
     def _send(self, now: float) -> None:
         """Send what waits to be said, without waiting for an answer."""
+        # What was read before belongs to the connection of then, which this look may find ended.
+        self._client.complete_answered(now)
         self._requests.tick(now, polls=0)
-        self._client.transmit_sends(now)
+        self._transmit(now)
 
     # --- collecting
 

@@ -21,6 +21,7 @@ from barnabas.errors import (
     RecordDeserializationError,
     TopicAuthorizationError,
     UnsupportedVersionError,
+    WakeupError,
 )
 from barnabas.protocol.api import ApiKey
 from tests.support.scripted_queue import ACCEPTED, ACQUIRED, ARCHIVED, AVAILABLE, ScriptedQueue
@@ -257,6 +258,84 @@ def test_what_the_broker_released_is_not_handed_out(long_queue: ScriptedQueue) -
         assert [record.delivery_count for record in records] == [2, 2], "first the session begins anew"
         assert {long_queue.state(0, record.offset) for record in records} == {ACQUIRED}
         assert {record.value for record in records}.isdisjoint(found[:-6])
+
+
+def end_connection(cluster: ScriptedQueue) -> None:
+    assert cluster.app_selector is not None
+    cluster.app_selector.break_connection(0)
+    cluster.connection_ended()
+
+
+def is_held(cluster: ScriptedQueue, consumer: ShareConsumer) -> bool:
+    records = list(consumer.poll(5))
+    assert records
+    return {cluster.state(0, record.offset) for record in records} == {ACQUIRED}
+
+
+def test_the_first_answer_and_the_end_of_its_connection_may_come_together() -> None:
+    cluster = ScriptedQueue()
+    consumer = consumer_of(cluster)
+    assert poll(consumer, 0.1) == [], "the fetch that begins the session waits at the broker"
+    cluster.append("t", 0, b"0", b"1")
+    cluster.sleep(0.1)
+    end_connection(cluster)
+
+    assert is_held(cluster, consumer)
+
+
+def wake_behind_an_answer(cluster: ScriptedQueue, consumer: ShareConsumer) -> None:
+    """End a poll when it has read the answer to its fetch, before it takes it."""
+    cluster.at(0.2, lambda: (cluster.append("t", 0, b"0", b"1"), consumer.wakeup()))
+    with pytest.raises(WakeupError):
+        consumer.poll(5)
+    assert cluster.states() == {ACQUIRED: 2}
+
+
+@pytest.mark.parametrize("wakes_again", [False, True])
+def test_an_answer_that_was_read_before_is_taken_with_a_look_at_its_connection(wakes_again: bool) -> None:
+    cluster = ScriptedQueue()
+    consumer = consumer_of(cluster)
+    assert poll(consumer, 0.7) == [], "the session goes on"
+    wake_behind_an_answer(cluster, consumer)
+    end_connection(cluster)
+    cluster.now += 0.4
+    if wakes_again:
+        consumer.wakeup()
+        with pytest.raises(WakeupError):
+            consumer.poll(5)
+
+    assert is_held(cluster, consumer)
+
+
+def test_an_answer_that_was_read_before_belongs_to_the_connection_of_then() -> None:
+    cluster = ScriptedQueue()
+    consumer = consumer_of(cluster)
+    wake_behind_an_answer(cluster, consumer)
+    end_connection(cluster)
+    for _ in range(20):
+        cluster.now += 0.4
+        consumer.commit_async()
+    assert cluster.app_selector is not None
+    assert len(cluster.app_selector.connects) > 2, "there is a new connection"
+
+    assert is_held(cluster, consumer)
+
+
+def test_a_poll_that_is_refused_is_no_look_at_the_connection(long_queue: ScriptedQueue) -> None:
+    consumer = consumer_of(long_queue, max_poll_records=2, **EXPLICIT)
+    records: list[Any] = []
+    for _ in range(6):
+        for record in records:
+            consumer.acknowledge(record)
+        records = list(consumer.poll(5))
+    end_connection(long_queue)
+    long_queue.now += 0.4
+    with pytest.raises(IllegalStateError, match="are not acknowledged"):
+        consumer.poll(5)
+    for record in records:
+        consumer.acknowledge(record)
+
+    assert is_held(long_queue, consumer)
 
 
 def test_close_says_what_was_acknowledged_and_releases_the_rest(cluster: ScriptedQueue) -> None:
