@@ -30,5 +30,6 @@ something changed. Only the deletion of a topic is told (`on_topic_deleted`), fo
 Rule 6. **Code of rare kinds is loaded when it is needed**: the consumer protocol, transactions, migration.
 
 Known differences to Apache Kafka: expressions are matched at once, one heartbeat earlier; `metadataHash` is another
-hash of the same facts, so that a group taken over from Apache Kafka begins one epoch more.
+hash of the same facts, so that a group taken over from Apache Kafka begins one epoch more; a static member that gave
+partitions up and ended before it joined again begins a rebalance when it is back (`ClassicGroup.owes_rejoin`).
 """

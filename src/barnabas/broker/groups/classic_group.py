@@ -311,6 +311,17 @@ class ClassicGroup(Group):
 
         return subscribed_topics(member.metadata(self.protocol_name) for member in self.members.values())
 
+    def owes_rejoin(self, member: ClassicGroupMember) -> bool:
+        """Whether this generation took a partition from the member, which has not joined again since (KIP-429).
+
+        Such a partition has no owner until the rebalance that begins with that join.
+        """
+        if not self.uses_consumer_protocol or self.protocol_name is None:
+            return False
+        from barnabas.broker.groups.embedded_protocol import has_to_give_up
+
+        return has_to_give_up(member.metadata(self.protocol_name), member.assignment)
+
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether a member may be reading `topic`; consumers whose subscription is unknown may read any."""
         if self.subscribed_topics is None:

@@ -45,6 +45,17 @@ def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
     return found
 
 
+def has_to_give_up(subscription: bytes, assignment: bytes) -> bool:
+    """Whether a member says that it has a partition which it is not assigned; False if that cannot be read."""
+    try:
+        owned = read_subscription(subscription).owned_partitions
+        assigned = _read(ConsumerProtocolAssignment, assignment).assigned_partitions if assignment else ()
+    except ProtocolError:
+        return False
+    kept = {item.topic: set(item.partitions) for item in assigned}
+    return any(not kept.get(item.topic, set()).issuperset(item.partitions) for item in owned)
+
+
 def read_assignment(data: bytes, image: TopicImage) -> Partitions:
     """Return what a leader assigned to a member, as far as the topics exist. Raises ProtocolError."""
     if not data:

@@ -212,10 +212,13 @@ class JoinGroup:
         self, group: ClassicGroup, joining: Joining, instance_id: str, member_id: str, at: Instant
     ) -> None:
         old_id = group.static_member_id(instance_id) or ""
+        # What the member gave up has no owner. Its rejoin was never sent, or went with a coordinator; Apache Kafka
+        # lets the member in as it is, and the partition stays without one.
+        owes_rejoin = group.owes_rejoin(group.members[old_id])
         after = group.copy()
         member = after.replace_static_member(instance_id, member_id)
         after.update_member(member, joining.protocols, joining.rebalance_timeout_ms, joining.session_timeout_ms)
-        goes_on = group.state == STABLE and after.select_protocol() == group.protocol_name
+        goes_on = group.state == STABLE and after.select_protocol() == group.protocol_name and not owes_rejoin
         draft = Draft()
         if goes_on:
             draft.put(group_metadata_record(after, after.assignments))

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from barnabas import errors
-from tests.unit.broker.groups.harness import Harness, code
+from barnabas.client.consumer.assignors.consumer_partition_assignor import Assignment, Subscription
+from barnabas.client.consumer.coordinator.consumer_protocol import serialize_assignment, serialize_subscription
+from barnabas.protocol.topic_partition import TopicPartition
+from tests.unit.broker.groups.harness import Harness, Member, code
 
 FENCED = code(errors.FencedInstanceIdError)
 REBALANCE_IN_PROGRESS = code(errors.RebalanceInProgressError)
@@ -122,6 +125,63 @@ def test_a_return_with_other_metadata_but_the_same_protocol_causes_none() -> Non
 
     assert answer.error == 0
     assert harness.state() == "Stable"
+
+
+class TestOneThatGavePartitionsUp:
+    """It was assigned less than it had, and ended before it joined again, which begins the next rebalance (KIP-429)."""
+
+    @staticmethod
+    def group(*assigned: int) -> tuple[Harness, Member]:
+        """A group of two, of which `a` had partitions 0 and 1 when it joined; what it was assigned then."""
+        harness = Harness()
+        leader, follower = harness.stable("a", "b", protocols={"range": subscription(0, 1)})
+        harness.join(leader.id, instance="a", protocols={"range": subscription(0, 1)})
+        generation = harness.join(follower.id, instance="b", protocols={"range": subscription()}).response.generation_id
+        assignments = {leader.id: assignment(*assigned), follower.id: assignment()}
+        assert harness.sync(leader.id, generation, assignments, instance="a").error == 0
+        assert harness.sync(follower.id, generation, instance="b").error == 0
+        return harness, Member(follower.id, generation, "b")
+
+    @pytest.mark.shows("S1.31", breaks="barnabas.broker.groups.embedded_protocol:has_to_give_up")
+    def test_begins_a_rebalance_with_its_return(self) -> None:
+        harness, other = self.group(0)
+
+        returned = harness.join(instance="a", protocols={"range": subscription()})
+
+        assert returned.waits
+        assert harness.heartbeat(other.id, other.generation, instance="b") == REBALANCE_IN_PROGRESS
+        rejoined = harness.join(other.id, instance="b", protocols={"range": subscription()})
+        assert returned.response.generation_id == rejoined.response.generation_id == other.generation + 1
+
+    def test_begins_it_at_another_coordinator_too_as_often_as_it_returns(self) -> None:
+        harness, other = self.group(0)
+        for _ in range(2):
+            harness.restart()
+
+            assert harness.join(instance="a", protocols={"range": subscription()}).waits
+            assert harness.heartbeat(other.id, other.generation, instance="b") == REBALANCE_IN_PROGRESS
+
+    def test_is_let_in_where_it_kept_all(self) -> None:
+        harness, other = self.group(0, 1)
+
+        assert harness.join(instance="a", protocols={"range": subscription()}).error == 0
+        assert harness.heartbeat(other.id, other.generation, instance="b") == 0
+
+    @pytest.mark.parametrize("written", [b"", b"\x00", b"\xff\xff", b"\x00\x01\x00"])
+    def test_is_let_in_where_what_members_say_cannot_be_read(self, written: bytes) -> None:
+        harness = Harness()
+        harness.stable("a", "b", protocols={"range": written})
+
+        assert harness.join(instance="a", protocols={"range": written}).error == 0
+
+
+def subscription(*owned: int) -> bytes:
+    partitions = [TopicPartition("t", number) for number in owned]
+    return serialize_subscription(Subscription(topics=["t"], owned_partitions=partitions, generation_id=1))
+
+
+def assignment(*assigned: int) -> bytes:
+    return serialize_assignment(Assignment(tuple(TopicPartition("t", number) for number in assigned)))
 
 
 @pytest.mark.shows("S1.23", breaks="barnabas.broker.groups.classic.rebalance:Rebalance.complete_join")
