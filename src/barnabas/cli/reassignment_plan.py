@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from barnabas.client.admin.log_dirs import TopicPartitionReplica
 from barnabas.errors import IllegalArgumentError
 from barnabas.protocol.topic_partition import TopicPartition
 
@@ -17,21 +18,29 @@ _VERSION = 1
 _ANY = "any"
 
 
+class Plan(NamedTuple):
+    """What a document asks for: brokers of partitions, and directories of those replicas for which it names one."""
+
+    assignment: Assignment
+    directories: dict[TopicPartitionReplica, str]
+
+
 # -- JSON ------------------------------------------------------------------------------------------------------------
 
 
-def to_document(assignment: Mapping[TopicPartition, list[int]]) -> dict[str, Any]:
-    """Return the document that kafka-reassign-partitions takes and prints."""
-    return {
-        "version": _VERSION,
-        "partitions": [
-            {"topic": key.topic, "partition": key.partition, "replicas": replicas}
-            for key, replicas in sorted(assignment.items())
-        ],
-    }
+def to_document(
+    assignment: Mapping[TopicPartition, list[int]], directories: Mapping[TopicPartitionReplica, str]
+) -> dict[str, Any]:
+    """Return the document that kafka-reassign-partitions takes and prints; `log_dirs` only where one is named."""
+    entries: list[dict[str, Any]] = []
+    for key, replicas in sorted(assignment.items()):
+        paths = [directories.get(TopicPartitionReplica(*key, broker), _ANY) for broker in replicas]
+        named = {"log_dirs": paths} if set(paths) != {_ANY} else {}
+        entries.append({"topic": key.topic, "partition": key.partition, "replicas": replicas, **named})
+    return {"version": _VERSION, "partitions": entries}
 
 
-def from_text(text: str, source: str) -> Assignment:
+def from_text(text: str, source: str) -> Plan:
     """Read the JSON of kafka-reassign-partitions. Raises `IllegalArgumentError`, which names `source` and the place."""
     import json
 
@@ -44,25 +53,32 @@ def from_text(text: str, source: str) -> Assignment:
         raise IllegalArgumentError(f"{source}: it must be an object with a list `partitions`, not empty")
     if document.get("version", _VERSION) != _VERSION:
         raise IllegalArgumentError(f"{source}: version {document['version']!r} is not known; it must be {_VERSION}")
-    found: Assignment = {}
+    found = Plan({}, {})
     for number, entry in enumerate(entries):
-        key, replicas = _entry(entry, f"{source}: partitions[{number}]")
-        if key in found:
+        key, replicas, directories = _entry(entry, f"{source}: partitions[{number}]")
+        if key in found.assignment:
             raise IllegalArgumentError(f"{source}: {key} is there twice")
-        found[key] = replicas
+        found.assignment[key] = replicas
+        named = zip(replicas, directories, strict=True)
+        found.directories.update((TopicPartitionReplica(*key, id), path) for id, path in named if path != _ANY)
     return found
 
 
-def _entry(entry: Any, place: str) -> tuple[TopicPartition, list[int]]:
+def _entry(entry: Any, place: str) -> tuple[TopicPartition, list[int], list[str]]:
     fields = entry if isinstance(entry, dict) else {}
     topic, partition, replicas = fields.get("topic"), fields.get("partition"), fields.get("replicas")
     if not isinstance(topic, str) or type(partition) is not int or partition < 0 or not isinstance(replicas, list):
         raise IllegalArgumentError(f"{place}: it must have a `topic`, a `partition` and a list of `replicas`")
     if not replicas or not all(map(_is_number, replicas)) or len(set(replicas)) < len(replicas):
         raise IllegalArgumentError(f"{place}: `replicas` must be ids of brokers, one at least and each once")
-    if any(directory != _ANY for directory in fields.get("log_dirs") or ()):
-        raise IllegalArgumentError(f"{place}: `log_dirs` may be `any` only; logs are not moved between directories")
-    return TopicPartition(topic, partition), replicas
+    directories = fields.get("log_dirs") or [_ANY] * len(replicas)
+    if not isinstance(directories, list) or len(directories) != len(replicas) or not all(map(_is_path, directories)):
+        raise IllegalArgumentError(f"{place}: `log_dirs` must have an absolute path, or `any`, for each of `replicas`")
+    return TopicPartition(topic, partition), replicas, directories
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str) and (value == _ANY or value.startswith("/"))
 
 
 def _is_number(value: Any) -> bool:

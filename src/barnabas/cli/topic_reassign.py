@@ -9,9 +9,11 @@ from barnabas.cli.arguments import Subparsers, add_client_options, add_command, 
 from barnabas.cli.connection import admin_client
 from barnabas.cli.hanging_transactions import all_partitions
 from barnabas.cli.output import note, print_rows, report_failures
-from barnabas.cli.reassignment_plan import Assignment, broker_ids, from_text, spread, to_document
-from barnabas.cli.reassignment_throttle import remove_throttle, throttle
+from barnabas.cli.reassignment_directories import Directories, cancel_moves, directories_now, move_logs, states
+from barnabas.cli.reassignment_plan import Assignment, Plan, broker_ids, from_text, spread, to_document
+from barnabas.cli.reassignment_throttle import remove_throttle, throttle, throttle_directories
 from barnabas.errors import ConfigError, IllegalStateError, NoReassignmentInProgressError
+from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
 
     from barnabas.client.admin.admin_client import AdminClient
     from barnabas.client.admin.reassignments import PartitionReassignment
-    from barnabas.protocol.topic_partition import TopicPartition
 
 _EXAMPLES = """\
   barnabas topic reassign plan flights --to 1,2,3 > plan.json
@@ -50,6 +51,8 @@ def add_parser(parts: Subparsers) -> None:
     _add_replication_factor(execute)
     limit = "of each broker a second; `status` removes it"
     execute.add_argument("--throttle", metavar="BYTES", type=positive, help=limit)
+    between = "of each broker a second between its directories; `status` removes it"
+    execute.add_argument("--replica-alter-log-dirs-throttle", metavar="BYTES", type=positive, help=between)
     execute.add_argument("--additional", action="store_true", help="also while others are being moved")
     add_client_options(execute)
     execute.set_defaults(action=_execute)
@@ -88,7 +91,7 @@ def _plan(args: Namespace) -> int:
     with admin_client(args) as admin:
         current = _current(admin, all_partitions(admin, args.partitions))
         planned = _spread(admin, current, args)
-    _print_document(planned)
+    _print_document(planned, {})
     _say_what_moves(current, planned, "would be")
     return 0
 
@@ -98,9 +101,12 @@ def _execute(args: Namespace) -> int:
         raise ConfigError("name either topics with --to, or a plan with --file")
     if args.file and (args.to or args.replication_factor):
         raise ConfigError("--file says where partitions go: leave --to and --replication-factor out")
+    if args.replica_alter_log_dirs_throttle and not args.file:
+        raise ConfigError("--replica-alter-log-dirs-throttle: only a plan (--file) names directories")
     if args.partitions and not args.to:
         raise ConfigError(f"{' '.join(args.partitions)}: --to must name {_TARGET}")
-    targets = _read_plan(args.file) if args.file else {}
+    plan = _read_plan(args.file) if args.file else Plan({}, {})
+    targets = plan.assignment
     with admin_client(args) as admin:
         moving = admin.list_partition_reassignments()
         if moving and not args.additional:
@@ -112,13 +118,28 @@ def _execute(args: Namespace) -> int:
             _racks(admin, {broker for replicas in targets.values() for broker in replicas})
         else:
             targets = _spread(admin, current, args)
-        _print_document(current)
-        if args.throttle is not None:
-            throttle(admin, _sources(current, moving), targets, args.throttle)
-            note("the copies are throttled: `barnabas topic reassign status` with the same topics removes that")
+        _print_document(current, directories_now(admin, plan.directories))
+        _throttle(admin, args, _sources(current, moving), targets, plan.directories)
         results = admin.alter_partition_reassignments(targets, raise_errors=False)
-    _say_what_moves(current, {key: targets[key] for key in targets if key in results}, "are")
-    return report_failures("topic reassign execute", results.errors.values())
+        _say_what_moves(current, {key: targets[key] for key in targets if key in results}, "are")
+        accepted = {one: path for one, path in plan.directories.items() if TopicPartition(*one[:2]) in results}
+        failed = [*results.errors.values(), *move_logs(admin, accepted)]
+    return report_failures("topic reassign execute", failed)
+
+
+def _throttle(
+    admin: AdminClient,
+    args: Namespace,
+    sources: Mapping[TopicPartition, list[int]],
+    targets: Assignment,
+    directories: Directories,
+) -> None:
+    if args.throttle is not None:
+        throttle(admin, sources, targets, args.throttle)
+    if args.replica_alter_log_dirs_throttle is not None:
+        throttle_directories(admin, {one.broker_id for one in directories}, args.replica_alter_log_dirs_throttle)
+    if args.throttle is not None or args.replica_alter_log_dirs_throttle is not None:
+        note("the copies are throttled: `barnabas topic reassign status` with the same topics removes that")
 
 
 def _sources(
@@ -144,7 +165,6 @@ def _racks(admin: AdminClient, brokers: Iterable[int]) -> dict[int, str | None]:
 
 def _current(admin: AdminClient, partitions: Iterable[TopicPartition]) -> Assignment:
     from barnabas.errors import UnknownTopicOrPartitionError
-    from barnabas.protocol.topic_partition import TopicPartition
 
     wanted = list(partitions)
     there = {
@@ -158,7 +178,7 @@ def _current(admin: AdminClient, partitions: Iterable[TopicPartition]) -> Assign
     return {key: there[key] for key in wanted}
 
 
-def _read_plan(path: str) -> Assignment:
+def _read_plan(path: str) -> Plan:
     if path == "-":
         return from_text(sys.stdin.read(), "standard input")
     try:
@@ -171,10 +191,10 @@ def _read_plan(path: str) -> Assignment:
         raise ConfigError(f"--file {path}: {problem}") from None
 
 
-def _print_document(assignment: Assignment) -> None:
+def _print_document(assignment: Assignment, directories: Directories) -> None:
     import json
 
-    print(json.dumps(to_document(assignment)), flush=True)
+    print(json.dumps(to_document(assignment, directories)), flush=True)
 
 
 def _say_what_moves(current: Assignment, targets: Assignment, verb: str) -> None:
@@ -196,14 +216,18 @@ def _chosen(admin: AdminClient, args: Namespace, plan: Assignment) -> list[Topic
 
 
 def _status(args: Namespace) -> int:
-    plan = _read_plan(args.file) if args.file else {}
+    plan, directories = _read_plan(args.file) if args.file else Plan({}, {})
     with admin_client(args) as admin:
         moving = admin.list_partition_reassignments()
         chosen = _chosen(admin, args, plan) or list(moving)
         current = _current(admin, chosen)
-        if chosen and not moving and not args.preserve_throttle:
-            _remove_throttle(admin, chosen)
+        places = states(admin, directories)
+        if chosen and not moving and "moving" not in places.values() and not args.preserve_throttle:
+            _remove_throttle(admin, chosen, directories)
     rows = [_row(key, current[key], moving.get(key), plan.get(key)) for key in sorted(current)]
+    for row, key in zip(rows, sorted(current), strict=True):
+        if row["state"] == "done":
+            row["state"] = places.get(key, "done")
     print_rows(args.output, rows, _COLUMNS)
     if not chosen and args.output == "human":
         note("nothing is being moved")
@@ -227,7 +251,7 @@ def _row(
 def _cancel(args: Namespace) -> int:
     if bool(args.all) == bool(args.file or args.partitions):
         raise ConfigError("name topics, or a plan with --file, or --all")
-    plan = _read_plan(args.file) if args.file else {}
+    plan, directories = _read_plan(args.file) if args.file else Plan({}, {})
     with admin_client(args) as admin:
         moving = admin.list_partition_reassignments()
         chosen = list(moving) if args.all else _chosen(admin, args, plan)
@@ -235,16 +259,19 @@ def _cancel(args: Namespace) -> int:
         results = admin.alter_partition_reassignments(dict.fromkeys(cancelled), raise_errors=False)
         # What is done meanwhile needs no cancelling.
         errors = [e for e in results.errors.values() if not isinstance(e, NoReassignmentInProgressError)]
-        current = _current(admin, results)
+        stayed, problems = cancel_moves(admin, directories)
+        cancelled = sorted({*results, *stayed})
+        current = _current(admin, cancelled)
         if not args.preserve_throttle and not admin.list_partition_reassignments():
-            _remove_throttle(admin, chosen)
+            _remove_throttle(admin, chosen, directories)
     rows = [{**_row(key, current[key], None, None), "state": "cancelled"} for key in sorted(current)]
     print_rows(args.output, rows, _COLUMNS[:4])
     if not cancelled and args.output == "human":
         note("none of them is being moved")
-    return report_failures("topic reassign cancel", errors)
+    return report_failures("topic reassign cancel", errors + problems)
 
 
-def _remove_throttle(admin: AdminClient, partitions: Iterable[TopicPartition]) -> None:
-    if remove_throttle(admin, sorted({key.topic for key in partitions})):
+def _remove_throttle(admin: AdminClient, partitions: Iterable[TopicPartition], directories: Directories) -> None:
+    topics, brokers = {key.topic for key in partitions}, {replica.broker_id for replica in directories}
+    if remove_throttle(admin, sorted(topics), sorted(brokers)):
         note("the throttle is removed")

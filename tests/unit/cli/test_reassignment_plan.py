@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas import TopicPartition
+from barnabas.admin import TopicPartitionReplica
 from barnabas.cli.reassignment_plan import Assignment, from_text, spread, to_document
 from barnabas.errors import IllegalArgumentError
 
@@ -23,8 +24,15 @@ def _document(**changes: Any) -> str:
 def test_a_document_of_the_java_tool_is_read_and_written() -> None:
     text = _document(log_dirs=["any", "any"])
     plan = from_text(text, "plan.json")
-    assert plan == {TopicPartition("flights", 0): [1, 2]}
-    assert json.dumps(to_document(plan)) == _document()
+    assert plan == ({TopicPartition("flights", 0): [1, 2]}, {})
+    assert json.dumps(to_document(*plan)) == _document()
+
+
+def test_a_document_may_name_directories_of_replicas() -> None:
+    text = _document(log_dirs=["any", "/disk/2"])
+    plan = from_text(text, "plan.json")
+    assert plan.directories == {TopicPartitionReplica("flights", 0, 2): "/disk/2"}
+    assert json.dumps(to_document(*plan)) == text
 
 
 @pytest.mark.parametrize(
@@ -40,7 +48,10 @@ def test_a_document_of_the_java_tool_is_read_and_written() -> None:
         (_document(replicas=[]), "one at least"),
         (_document(replicas=[1, 1]), "each once"),
         (_document(replicas=["1"]), "ids of brokers"),
-        (_document(log_dirs=["/disk/2", "any"]), "`log_dirs` may be `any` only"),
+        (_document(log_dirs=["/disk/2"]), "`log_dirs` must have an absolute path, or `any`, for each"),
+        (_document(log_dirs=["disk/2", "any"]), "an absolute path"),
+        (_document(log_dirs="any"), "an absolute path"),
+        (_document(log_dirs=[1, 2]), "an absolute path"),
     ],
 )
 def test_what_is_no_plan_is_refused_with_its_place(text: str, says: str) -> None:
