@@ -41,6 +41,7 @@ def _document(message: Any) -> Any:
 CASES = (
     Case("text in values", 'value contains "needle"', lambda m: b"needle" in m.value()),
     Case("a number in JSON", "value.n = -1", lambda m: _document(m)["n"] == -1),
+    Case("a larger number", "value.n > 1e9", lambda m: _document(m)["n"] > 1e9),
     Case("a text in JSON", 'value.city = "nowhere"', lambda m: _document(m)["city"] == "nowhere"),
     Case("beginning of keys", 'key startswith "none-"', lambda m: m.key().startswith(b"none-")),
     Case("every record", "offset < 0", lambda m: m.offset() < 0),

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from barnabas.client.position_syntax import parse_time
+from barnabas.console.number_search import NumberSearch
 from barnabas.errors import IllegalArgumentError
 
 if TYPE_CHECKING:
@@ -187,8 +188,8 @@ class Compare(NamedTuple):
         """Rows whose bytes have what a match needs, the names of its path and a text, or an escape that may hide it."""
         import pyarrow.compute as pc
 
-        if self.test == "=" and isinstance(self.wanted, int) and not isinstance(self.wanted, bool):
-            return Mask(pc.fill_null(_may_have_number(data, self.wanted), False), False)
+        if _is_number(self.wanted) and (self.test == "=" or self.test in _ORDER):
+            return self._of_number_within(data)
         needed = [step for step in self.steps if isinstance(step, str)]
         if isinstance(self.wanted, str) and self.test in ("=", *_TEXT_TESTS):
             needed.append(self.wanted)
@@ -199,18 +200,14 @@ class Compare(NamedTuple):
         found = pc.match_substring_regex(data, f"{re.escape(longest)}|{re.escape(chr(92))}")
         return Mask(pc.fill_null(found, False), False)
 
-
-def _may_have_number(data: Any, number: int) -> Any:
-    """Rows with a number as it is written, with an exponent that may write it otherwise, or that are no JSON.
-
-    In JSON a number stands after the beginning, a bracket, a colon, a comma or a space, and zero may have a sign.
-    """
-    import pyarrow.compute as pc
-
-    digits = "-?0" if number == 0 else str(number)
-    written = pc.match_substring_regex(data, rf"(?:^|[\[:,\s]){digits}(?:[.,\]}}\s]|$)|[0-9][eE][-+0-9]")
-    is_json = pc.or_(pc.starts_with(data, "{"), pc.starts_with(data, "["))
-    return pc.or_(written, pc.invert(is_json))
+    def _of_number_within(self, data: Any) -> Mask:
+        """Rows in which such a number stands under the last name of the path, or anywhere where an index is last."""
+        last = self.steps[-1]
+        try:
+            search = NumberSearch(last if isinstance(last, str) else None, self.test, self.wanted)
+        except OverflowError:
+            return ANY_ROW
+        return Mask(search.rows(data), False)
 
 
 def holds(found: Any, test: str, wanted: Any) -> bool:

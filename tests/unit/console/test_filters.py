@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.console import filters
@@ -222,6 +222,95 @@ def test_a_mask_leaves_out_no_row_that_matches(text: str, records: list[Any], fo
             assert masked == exact
 
 
+#: Few numbers, so that they meet, each written in many ways; and those that are Python's alone.
+WRITTEN = st.one_of(
+    st.sampled_from(["0.1", "0.10", "1e-1", "0.1000000000000000055511151231257827", "0.2", "-0.1", "0", "-0"]),
+    st.sampled_from(["100", "1e2", "1E+2", "100.0", "99.99999999999999999999", "9007199254740993", "9007199254740992"]),
+    st.sampled_from(["NaN", "Infinity", "-Infinity", "true", "null", '"5"', '"n"', "[5]", "1" * 400]),
+    st.floats().map(json.dumps),
+)
+
+
+#: Where the fields stand, and a path that leads there.
+PLACES = st.sampled_from([
+    ("{%s}", '["n/o"]'), ('{"deep": {%s}}', '.deep["n/o"]'), ("[{%s}, 7]", '[0]["n/o"]'), ("[7, {%s}]", '[*]["n/o"]'),
+    ('{"list": [3, {%s}]}', '.list[*]["n/o"]'), ('{"n/o": [%s]}', '["n/o"][*]'), ("[[%s], 3]", "[0][*]"),
+    ("[%s]", "[0]"),
+])  # fmt: skip
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["n/o", "n/o", "n\\/o", "n\\u002fo", "other"]), WRITTEN), min_size=1, max_size=3
+    ),
+    PLACES,
+    st.sampled_from(["=", "<", "<=", ">", ">="]),
+    st.one_of(st.none(), WRITTEN),
+    st.sampled_from([":", ": ", " :\n\t"]),
+)
+@settings(max_examples=1000)
+def test_no_way_to_write_a_number_hides_a_row(
+    fields: list[tuple[str, str]], place: tuple[str, str], test: str, wanted: str | None, colon: str
+) -> None:
+    shape, path = place
+    inside = [f'"{name}"{colon}{number}' if "{%" in shape else number for name, number in fields]
+    value = (shape % ", ".join(inside)).encode()
+    try:
+        condition = parse_filter(f"value{path} {test} {wanted or fields[-1][1]}", NOW)
+    except IllegalArgumentError:
+        return
+    batch = pa.record_batch({"value": pa.array([None, value, b""], pa.binary())}).slice(1, 1)
+
+    mask = condition.mask(batch, is_plain=True)
+
+    if condition.matches(row(value)):
+        assert mask.rows is None or mask.rows.to_pylist() == [True]
+
+
+@pytest.mark.parametrize(
+    ("condition", "value", "is_named"),
+    [
+        ("value.n > 5", '{"n": 6}', True),
+        ("value.n > 5", '{"n": 5}', False),
+        ("value.n >= 5", '{"n" : 5.0}', True),
+        ("value.n < -1", '{"n":-1.5}', True),
+        ("value.n < -1", '{"n":-0.5, "m": -9}', False),
+        ("value.n = 0.1", '{"n":0.1}', True),
+        ("value.n = 0.1", '{"n":0.2}', False),
+        ("value.n > 5", '{"n": "6"}', False),
+        ("value.n > 5", '{"n": [6]}', False),
+        ("value.n > 5", '{"text": "a\\nb", "n": 1}', False),
+        ("value.n > 5", '{"text": "n", "m": 9}', False),
+        ("value.list[*] > 5", '{"list": [1, 6]}', True),
+        ("value.list[*] > 5", '{"list": [1, 5], "day": "2013-06-07"}', False),
+        ("value.n > 1700000000000000000", '{"n": 1700000000000000000000}', True),
+        ("value.n > 1700000000000000000", '{"n": 1600000000000000000}', False),
+        ("value.n > 5", '{"n": 1.23456789012345678}', False),
+        ("value.n = 0.1", '{"n": 0.1000000000000000055511151231257827}', True),
+        ("value.n = 100", '{"n": 1e2}', True),
+        ("value.n > 5", '{"n": Infinity}', True),
+        ("value.list[*] = 5", '{"list":[1,5]}', True),
+        ("value.list[*] = 5", '{"list":5}', True),
+        ('value["n/o"] = 5', '{"n\\/o": 5}', True),
+        ("value.n = 5", '{"\\u006e": 5}', True),
+        ("value.n = 5", '{"\\/": 5}', False),
+        ("value.n = 5", "\x81\xa1n\x05", True),
+        ("value.n = 0.30000000000000004", '{"n": 0.3000000000000000444089209850062616169452667236328125}', True),
+        ("value.n < 9007199254740993", '{"n": 9007199254740992}', True),
+    ],
+)
+def test_a_number_is_looked_for_where_its_name_stands(condition: str, value: str, is_named: bool) -> None:
+    batch = pa.record_batch({"value": pa.array([value.encode("latin-1")], pa.binary())})
+
+    assert parse_filter(condition, NOW).mask(batch, is_plain=True).rows.to_pylist() == [is_named]
+
+
+def test_an_integer_that_no_double_is_near_to_leaves_all_rows() -> None:
+    batch = pa.record_batch({"value": pa.array([b'{"n": 5}'], pa.binary())})
+
+    assert parse_filter(f"value.n < {10**400}", NOW).mask(batch, is_plain=True) == filters.ANY_ROW
+
+
 def test_a_mask_spares_the_rows_that_cannot_match() -> None:
     values = [json.dumps({"user": f"user-{number}", "id": number}).encode() for number in range(1000)]
     batch = pa.record_batch({"value": pa.array(values, pa.binary())})
@@ -232,4 +321,5 @@ def test_a_mask_spares_the_rows_that_cannot_match() -> None:
     # Also user-770 to user-779.
     assert sum(by_text.rows.to_pylist()) == 11
     assert sum(by_number.rows.to_pylist()) == 1
+    assert sum(parse_filter("value.id > 990", NOW).mask(batch, is_plain=True).rows.to_pylist()) == 9
     assert parse_filter("value.id = 77", NOW).mask(batch, is_plain=False) == filters.ANY_ROW
