@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from barnabas import errors
 from barnabas.broker.security.acl_binding import AclBinding
+from barnabas.broker.zookeeper.announcements import Announcements
 from barnabas.broker.zookeeper.operations import (
     BadVersionError,
     Children,
@@ -20,27 +21,25 @@ from barnabas.broker.zookeeper.operations import (
     Operation,
     Program,
     SetData,
-    ZooKeeperError,
+    check,
     expect,
     found_or_none,
+    make_missing,
 )
-from barnabas.broker.zookeeper.znodes import KEPT_CHANGES, MalformedZnodeError, decode, encode
+from barnabas.broker.zookeeper.znodes import MalformedZnodeError, decode, encode, refuse
 from barnabas.protocol.kinds import AclOperation, AclPermissionType, PatternType, ResourceType
 from barnabas.protocol.messages.access_control_entry_record import AccessControlEntryRecord
 from barnabas.protocol.messages.remove_access_control_entry_record import RemoveAccessControlEntryRecord
 
 if TYPE_CHECKING:
     from barnabas.broker.metadata.metadata_image import MetadataImage
+    from barnabas.broker.zookeeper.announcements import Report
     from barnabas.protocol.message import Message
-
-    #: Is told of what Kafka does not write.
-    Report = Callable[[MalformedZnodeError], None]
 
 _ROOTS = {PatternType.LITERAL: "/kafka-acl", PatternType.PREFIXED: "/kafka-acl-extended/prefixed"}
 _LITERAL_CHANGES, _EXTENDED_CHANGES = "/kafka-acl-changes", "/kafka-acl-extended-changes"
 #: Where changes are announced.
 ACL_CHANGES = (_LITERAL_CHANGES, _EXTENDED_CHANGES)
-_CHANGE_PREFIX = "acl_changes_"
 _RESOURCES = (
     ResourceType.TOPIC,
     ResourceType.GROUP,
@@ -166,17 +165,15 @@ def prepare_acls() -> Program[None]:
     paths = ["/kafka-acl-extended", *ACL_CHANGES]
     for root in _ROOTS.values():
         paths += [root, *(f"{root}/{_pascal(kind)}" for kind in _RESOURCES)]
-    for path in paths:
-        (made,) = yield [Create(path)]
-        if isinstance(made, ZooKeeperError) and not isinstance(made, NodeExistsError):
-            raise made
+    yield from make_missing(paths)
 
 
 def read_all_acls() -> Program[FoundAcls]:
     """Read all ACLs. Changes are watched from before they are read, so none is missed."""
     yield from prepare_acls()
-    listed = yield [Children(path, watch=True) for path in ACL_CHANGES]
-    last = {path: _last(expect(names, list)) for path, names in zip(ACL_CHANGES, listed, strict=True)}
+    last = {}
+    for path in ACL_CHANGES:
+        last[path] = yield from _announcements(path).watch()
     kinds = [(pattern, kind) for pattern in _ROOTS for kind in _RESOURCES]
     listed = yield [Children(f"{_ROOTS[pattern]}/{_pascal(kind)}") for pattern, kind in kinds]
     patterns = [
@@ -185,11 +182,7 @@ def read_all_acls() -> Program[FoundAcls]:
         if not isinstance(names, NoNodeError)
         for name in expect(names, list)
     ]
-    return FoundAcls((yield from _read(patterns, _refuse)), last)
-
-
-def _refuse(problem: MalformedZnodeError) -> None:
-    raise problem
+    return FoundAcls((yield from _read(patterns, refuse)), last)
 
 
 def _read(patterns: Collection[Pattern], report: Report) -> Program[Acls]:
@@ -205,27 +198,12 @@ def _read(patterns: Collection[Pattern], report: Report) -> Program[Acls]:
 
 
 def read_acl_changes(path: str, after: int, report: Report) -> Program[FoundAcls]:
-    """Read the ACLs whose change was announced in `path` after a number; old announcements are deleted.
+    """Read the ACLs whose change was announced in `path` after a number.
 
     `report` is told of what Kafka does not write; it is left out.
     """
-    (names,) = yield [Children(path, watch=True)]
-    numbered = sorted((_number(name), name) for name in expect(names, list))
-    new = [f"{path}/{name}" for number, name in numbered if number > after]
-    results = yield [Get(found) for found in new]
-    patterns: dict[Pattern, None] = {}
-    for found, result in zip(new, results, strict=True):
-        znode = found_or_none(result)
-        try:
-            if znode is not None:
-                patterns[decode_change(found, znode.data)] = None
-        except MalformedZnodeError as problem:
-            report(problem)
-    acls = yield from _read(patterns, report)
-    old: list[Operation] = [Delete(f"{path}/{name}") for _, name in numbered[:-KEPT_CHANGES]]
-    if old:
-        yield old
-    return FoundAcls(acls, {path: max(after, _last(expect(names, list)))})
+    patterns, last = yield from _announcements(path).read(after, report)
+    return FoundAcls((yield from _read(patterns, report)), {path: last})
 
 
 def update_acls(
@@ -253,8 +231,7 @@ def update_acls(
         (result,) = yield [write]
         if isinstance(result, BadVersionError | NoNodeError | NodeExistsError):
             continue
-        if isinstance(result, ZooKeeperError):
-            raise result
+        check(result)
         yield from announce([pattern])
         return after
     raise errors.UnknownServerError(f"{path} was changed by others {_MOST_TRIES} times meanwhile: try again")
@@ -264,9 +241,11 @@ def announce(patterns: Iterable[Pattern]) -> Program[None]:
     """Tell all brokers that the ACLs of resources have changed, one after the other."""
     for pattern in patterns:
         folder, data = encode_change(pattern)
-        (result,) = yield [Create(f"{folder}/{_CHANGE_PREFIX}", data, sequential=True)]
-        if isinstance(result, ZooKeeperError):
-            raise result
+        yield from _announcements(folder).announce([data])
+
+
+def _announcements(folder: str) -> Announcements[Pattern]:
+    return Announcements(folder, "acl_changes_", decode_change)
 
 
 def changed_acls(
@@ -274,15 +253,6 @@ def changed_acls(
 ) -> frozenset[AclBinding]:
     """Return the ACLs that a resource has when some came and went."""
     return (before | {acl for acl in added if Pattern.of(acl) == pattern}) - set(removed)
-
-
-def _number(name: str) -> int:
-    digits = name.removeprefix(_CHANGE_PREFIX)
-    return int(digits) if digits != name and digits.isdigit() else -1
-
-
-def _last(names: Collection[str]) -> int:
-    return max(map(_number, names), default=-1)
 
 
 # -- metadata --------------------------------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.log.checkpoint_files import META_PROPERTIES, read_meta_properties
 from barnabas.broker.zookeeper.one_program import carry_out
-from barnabas.broker.zookeeper.operations import Create, NodeExistsError, NoNodeError, Program, SetData, expect
+from barnabas.broker.zookeeper.operations import NoNodeError, Program, SetData, expect, make_missing
 from barnabas.broker.zookeeper.znodes import SEQUENCE_ID
-from barnabas.errors import ConfigError, KafkaError
+from barnabas.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,10 +40,7 @@ def next_broker_id(reserved: int) -> Program[int]:
         (result,) = yield [SetData(SEQUENCE_ID, None)]
         if not isinstance(result, NoNodeError):
             return reserved + expect(result, int)
-        for path in (SEQUENCE_ID.rpartition("/")[0], SEQUENCE_ID):
-            (made,) = yield [Create(path)]
-            if isinstance(made, KafkaError) and not isinstance(made, NodeExistsError):
-                raise made
+        yield from make_missing((SEQUENCE_ID.rpartition("/")[0], SEQUENCE_ID))
 
 
 async def take_broker_id(session: ZooKeeperSession, timeout: float, reserved: int) -> int:

@@ -6,9 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.broker.zookeeper.entity_settings import Edits, credential_text
-from barnabas.broker.zookeeper.metadata_znodes import edit_settings, make_missing, read_settings, refuse
+from barnabas.broker.zookeeper.metadata_znodes import edit_settings, read_settings
 from barnabas.broker.zookeeper.one_program import carry_out
-from barnabas.broker.zookeeper.znodes import PERSISTENT, sanitized
+from barnabas.broker.zookeeper.operations import make_missing
+from barnabas.broker.zookeeper.znodes import PERSISTENT, refuse, sanitized
 
 if TYPE_CHECKING:
     from barnabas.broker.security.scram_users import Alterations

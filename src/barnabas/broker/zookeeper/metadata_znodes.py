@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas import errors
 from barnabas.broker.metadata.partition_registration import NO_LEADER
 from barnabas.broker.zookeeper import znodes
+from barnabas.broker.zookeeper.announcements import Announcements
 from barnabas.broker.zookeeper.operations import (
     Children,
     Create,
-    Delete,
     Get,
     NodeExistsError,
     NoNodeError,
-    Operation,
     Program,
     SetData,
     Znode,
+    check,
     expect,
     found_or_none,
+    make_missing,
 )
 from barnabas.broker.zookeeper.setting_records import known_entities, setting_records
 from barnabas.protocol.messages.partition_record import PartitionRecord
@@ -27,16 +28,15 @@ from barnabas.protocol.messages.remove_topic_record import RemoveTopicRecord
 from barnabas.protocol.messages.topic_record import TopicRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from barnabas.broker.config_admin_manager import ConfigsChange
     from barnabas.broker.metadata.metadata_image import MetadataImage
+    from barnabas.broker.zookeeper.announcements import Report
     from barnabas.broker.zookeeper.entity_settings import Edits
     from barnabas.protocol.message import Message
 
-    #: Is told of what Kafka does not write.
-    Report = Callable[[znodes.MalformedZnodeError], None]
-
+ANNOUNCEMENTS = Announcements(znodes.CONFIG_CHANGES, "config_change_", znodes.decode_config_change)
 #: Before a controller has said anything of a partition.
 UNKNOWN_EPOCH = -1
 
@@ -62,24 +62,15 @@ def prepare(wanted_cluster_id: str) -> Program[str]:
     yield from make_missing((*znodes.PERSISTENT, znodes.CLUSTER_ID.rpartition("/")[0]))
     (made,) = yield [Create(znodes.CLUSTER_ID, znodes.encode_cluster_id(wanted_cluster_id))]
     if not isinstance(made, NodeExistsError):
-        _raise(made)
+        check(made)
         return wanted_cluster_id
     (found,) = yield [Get(znodes.CLUSTER_ID)]
     return znodes.decode_cluster_id(expect(found, Znode).data)
 
 
-def make_missing(paths: Iterable[str]) -> Program[None]:
-    """Make empty znodes, those above others first."""
-    for path in paths:
-        (made,) = yield [Create(path)]
-        if not isinstance(made, NodeExistsError):
-            _raise(made)
-
-
 def read_cluster(cluster_id: str, report: Report) -> Program[ClusterZnodes]:
     """Read topics and settings. Changes of settings are watched from before they are read, so none is missed."""
-    (changes,) = yield [Children(znodes.CONFIG_CHANGES, watch=True)]
-    last = max((znodes.change_number(name) for name in expect(changes, list)), default=-1)
+    last = yield from ANNOUNCEMENTS.watch()
     settings = yield from _read_entities(report)
     (names,) = yield [Children(znodes.TOPICS)]
     names = expect(names, list)
@@ -141,26 +132,21 @@ def write_settings(changes: Sequence[Change]) -> Program[list[Change]]:
             (result,) = yield [Create(path, data)]
             if isinstance(result, NodeExistsError):
                 (result,) = yield [SetData(path, data)]
-        _raise(result)
+        check(result)
         yield from announce([entity])
     return list(changes)
 
 
-def announce(entities: Sequence[str]) -> Program[None]:
+def announce(entities: Iterable[str]) -> Program[None]:
     """Tell all brokers that the settings of entities have changed, one after the other."""
-    for entity in entities:
-        announcement = znodes.encode_config_change(entity)
-        (result,) = yield [
-            Create(f"{znodes.CONFIG_CHANGES}/{znodes.CONFIG_CHANGE_PREFIX}", announcement, sequential=True)
-        ]
-        _raise(result)
+    return ANNOUNCEMENTS.announce(map(znodes.encode_config_change, entities))
 
 
 def edit_settings(edits: Sequence[Edits]) -> Program[list[Change]]:
     """Change some settings of entities, and announce each; all that an entity has besides stays."""
     changes = []
     for entity, values in edits:
-        (found,) = yield from read_settings([entity], refuse)
+        (found,) = yield from read_settings([entity], znodes.refuse)
         merged = {**(found.values or {}), **values}
         changes.append(Change(entity, {name: value for name, value in merged.items() if value is not None}))
         yield from _make_parents(entity)
@@ -168,18 +154,10 @@ def edit_settings(edits: Sequence[Edits]) -> Program[list[Change]]:
     return changes
 
 
-def refuse(problem: znodes.MalformedZnodeError) -> None:
-    """Raise what is wrong with a znode, where nothing can go on without it; a `Report`."""
-    raise problem
-
-
 def _make_parents(entity: str) -> Program[None]:
     """Make the znodes above that of an entity: `users/alice` and `users/alice/clients` for one of its clients."""
     parts = entity.split("/")
-    for count in range(2, len(parts)):
-        (made,) = yield [Create(f"{znodes.CONFIG}/{'/'.join(parts[:count])}")]
-        if not isinstance(made, NodeExistsError):
-            _raise(made)
+    yield from make_missing(f"{znodes.CONFIG}/{'/'.join(parts[:count])}" for count in range(2, len(parts)))
 
 
 def read_changes(after: int, report: Report) -> Program[tuple[list[Change], int]]:
@@ -187,24 +165,8 @@ def read_changes(after: int, report: Report) -> Program[tuple[list[Change], int]
 
     `report` is told of what announces nothing; see `read_settings`.
     """
-    (names,) = yield [Children(znodes.CONFIG_CHANGES, watch=True)]
-    numbered = sorted((znodes.change_number(name), name) for name in expect(names, list))
-    new = [f"{znodes.CONFIG_CHANGES}/{name}" for number, name in numbered if number > after]
-    found = yield [Get(path) for path in new]
-    entities: dict[str, None] = {}
-    for path, result in zip(new, found, strict=True):
-        znode = found_or_none(result)
-        try:
-            if znode is not None:
-                entities[znodes.decode_config_change(path, znode.data)] = None
-        except znodes.MalformedZnodeError as problem:
-            report(problem)
-    changes = yield from read_settings(list(entities), report)
-    last = max((number for number, _ in numbered), default=after)
-    old: list[Operation] = [Delete(f"{znodes.CONFIG_CHANGES}/{name}") for _, name in numbered[: -znodes.KEPT_CHANGES]]
-    if old:
-        yield old
-    return changes, max(last, after)
+    entities, last = yield from ANNOUNCEMENTS.read(after, report)
+    return (yield from read_settings(entities, report)), last
 
 
 def gone_records(image: MetadataImage, found: ClusterZnodes, known: Collection[bytes]) -> Iterable[Message]:
@@ -252,8 +214,3 @@ def settings_records(image: MetadataImage, changes: Iterable[Change], report: Re
             yield from list(setting_records(image, entity, values or {}))
         except znodes.MalformedZnodeError as problem:
             report(problem)
-
-
-def _raise(result: object) -> None:
-    if isinstance(result, errors.KafkaError):
-        raise result

@@ -5,7 +5,7 @@ A session (`ZooKeeperSession`) carries operations out, kazoo's or a model's. Wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from barnabas.errors import KafkaError, UnknownServerError
@@ -217,6 +217,20 @@ def found_or_none(result: Result) -> Znode | None:
     if isinstance(result, NoNodeError):
         return None
     return expect(result, Znode)
+
+
+def check(result: Result) -> None:
+    """Raise the error that an operation was answered with, if it was."""
+    if isinstance(result, KafkaError):
+        raise result
+
+
+def make_missing(paths: Iterable[str]) -> Program[None]:
+    """Make empty znodes, those above others first."""
+    for path in paths:
+        (made,) = yield [Create(path)]
+        if not isinstance(made, NodeExistsError):
+            check(made)
 
 
 def expect(result: Result, kind: type[T]) -> T:

@@ -5,55 +5,42 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.broker.security.delegation_tokens import DelegationToken
+from barnabas.broker.zookeeper.announcements import NONE, Announcements
 from barnabas.broker.zookeeper.operations import (
     Children,
     Create,
     Delete,
     Get,
-    NodeExistsError,
     NoNodeError,
-    Operation,
     Program,
     SetData,
-    ZooKeeperError,
+    check,
     expect,
     found_or_none,
+    make_missing,
 )
-from barnabas.broker.zookeeper.znodes import (
-    KEPT_CHANGES,
-    MalformedZnodeError,
-    decode,
-    desanitized,
-    encode,
-    sanitized,
-)
+from barnabas.broker.zookeeper.znodes import MalformedZnodeError, decode, desanitized, encode, sanitized
 from barnabas.protocol.messages.delegation_token_record import DelegationTokenRecord
 from barnabas.protocol.messages.remove_delegation_token_record import RemoveDelegationTokenRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping
 
     from barnabas.broker.metadata.metadata_image import MetadataImage
+    from barnabas.broker.zookeeper.announcements import Report
     from barnabas.protocol.message import Message
 
 TOKENS, TOKEN_CHANGES = "/delegation_token/tokens", "/delegation_token/token_changes"
-_CHANGE_PREFIX = "token_change_"
-#: The number of the last announcement where there was none.
-NONE = -1
 _VERSION = 3
 #: Before version 3 (KIP-373) each token was of who had asked for it.
 _REQUESTER_SINCE = 3
 
 
 class FoundTokens(NamedTuple):
-    """Tokens by their ids, None for those that are gone, and the number of the last announcement.
-
-    `problems` tells what is no token, and left out.
-    """
+    """Tokens by their ids, None for those that are gone, and the number of the last announcement."""
 
     tokens: Mapping[str, DelegationToken | None]
     last_change: int
-    problems: Sequence[MalformedZnodeError] = ()
 
 
 def token_path(token_id: str) -> str:
@@ -94,52 +81,38 @@ def decode_token(path: str, data: bytes | None) -> DelegationToken:
         raise MalformedZnodeError(f"the znode {path} holds no token that Kafka writes: {problem!r}") from problem
 
 
-# -- programs --------------------------------------------------------------------------------------------------------
-
-
-def read_all_tokens() -> Program[FoundTokens]:
-    """Read all tokens, and make the znodes for them. Changes are watched from before, so none is missed."""
-    for path in (TOKENS.rpartition("/")[0], TOKEN_CHANGES, TOKENS):
-        (made,) = yield [Create(path)]
-        if not isinstance(made, NodeExistsError):
-            _raise(made)
-    (names,) = yield [Children(TOKEN_CHANGES, watch=True)]
-    last = max(map(_number, expect(names, list)), default=NONE)
-    (ids,) = yield [Children(TOKENS)]
-    return (yield from _read(expect(ids, list)))._replace(last_change=last)
-
-
-def read_token_changes(after: int) -> Program[FoundTokens]:
-    """Read the tokens whose change was announced after a number; old announcements are deleted."""
-    (names,) = yield [Children(TOKEN_CHANGES, watch=True)]
-    numbered = sorted((_number(name), name) for name in expect(names, list))
-    results = yield [Get(f"{TOKEN_CHANGES}/{name}") for number, name in numbered if number > after]
-    changed: dict[str, None] = {}
-    problems = []
-    for result in results:
-        znode = found_or_none(result)
-        if znode is not None:
-            try:
-                changed[_announced(znode.data or b"")] = None
-            except MalformedZnodeError as problem:
-                problems.append(problem)
-    tokens = yield from _read(changed)
-    old: list[Operation] = [Delete(f"{TOKEN_CHANGES}/{name}") for _, name in numbered[:-KEPT_CHANGES]]
-    if old:
-        yield old
-    last = max((number for number, _ in numbered), default=after)
-    return tokens._replace(last_change=last, problems=[*problems, *tokens.problems])
-
-
-def _announced(data: bytes) -> str:
+def decode_change(path: str, data: bytes | None) -> str:
     """Return the id of the token that has changed. Raises `MalformedZnodeError`."""
     try:
-        token_id = data.decode()
+        token_id = (data or b"").decode()
     except UnicodeDecodeError:
         token_id = ""
     if token_id in ("", ".", "..") or "/" in token_id or "\0" in token_id:
-        raise MalformedZnodeError(f"a znode in {TOKEN_CHANGES} announces no change of a token: {data!r}")
+        raise MalformedZnodeError(f"the znode {path} announces no change of a token: {data!r}")
     return token_id
+
+
+ANNOUNCEMENTS = Announcements(TOKEN_CHANGES, "token_change_", decode_change)
+
+
+# -- programs --------------------------------------------------------------------------------------------------------
+
+
+def read_all_tokens(report: Report) -> Program[FoundTokens]:
+    """Read all tokens, and make the znodes for them. Changes are watched from before, so none is missed."""
+    yield from make_missing((TOKENS.rpartition("/")[0], TOKEN_CHANGES, TOKENS))
+    last = yield from ANNOUNCEMENTS.watch()
+    (ids,) = yield [Children(TOKENS)]
+    return FoundTokens((yield from _read(expect(ids, list), report)), last)
+
+
+def read_token_changes(after: int, report: Report) -> Program[FoundTokens]:
+    """Read the tokens whose change was announced after a number.
+
+    `report` is told of what is no announcement and no token; they are left out.
+    """
+    changed, last = yield from ANNOUNCEMENTS.read(after, report)
+    return FoundTokens((yield from _read(changed, report)), last)
 
 
 def write_tokens(changed: Collection[DelegationToken], removed: Collection[str]) -> Program[FoundTokens]:
@@ -149,27 +122,24 @@ def write_tokens(changed: Collection[DelegationToken], removed: Collection[str])
         (result,) = yield [SetData(path, data)]
         if isinstance(result, NoNodeError):
             (result,) = yield [Create(path, data)]
-        _raise(result)
+        check(result)
         yield from announce([token.id])
     for token_id in removed:
         (result,) = yield [Delete(token_path(token_id))]
         if not isinstance(result, NoNodeError):
-            _raise(result)
+            check(result)
         yield from announce([token_id])
     return FoundTokens({**{token.id: token for token in changed}, **dict.fromkeys(removed)}, NONE)
 
 
 def announce(token_ids: Iterable[str]) -> Program[None]:
     """Tell all brokers that tokens have changed, one after the other."""
-    for token_id in token_ids:
-        (result,) = yield [Create(f"{TOKEN_CHANGES}/{_CHANGE_PREFIX}", token_id.encode(), sequential=True)]
-        _raise(result)
+    return ANNOUNCEMENTS.announce(token_id.encode() for token_id in token_ids)
 
 
-def _read(ids: Collection[str]) -> Program[FoundTokens]:
+def _read(ids: Collection[str], report: Report) -> Program[dict[str, DelegationToken | None]]:
     results = yield [Get(token_path(token_id)) for token_id in ids]
     found: dict[str, DelegationToken | None] = {}
-    problems = []
     for token_id, result in zip(ids, results, strict=True):
         znode = found_or_none(result)
         found[token_id] = None
@@ -178,18 +148,8 @@ def _read(ids: Collection[str]) -> Program[FoundTokens]:
             try:
                 found[token_id] = decode_token(token_path(token_id), znode.data)
             except MalformedZnodeError as problem:
-                problems.append(problem)
-    return FoundTokens(found, NONE, problems)
-
-
-def _number(name: str) -> int:
-    digits = name.removeprefix(_CHANGE_PREFIX)
-    return int(digits) if digits != name and digits.isdigit() else NONE
-
-
-def _raise(result: object) -> None:
-    if isinstance(result, ZooKeeperError):
-        raise result
+                report(problem)
+    return found
 
 
 # -- metadata --------------------------------------------------------------------------------------------------------

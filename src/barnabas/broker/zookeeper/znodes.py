@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 BROKER_IDS, TOPICS, SEQUENCE_ID = "/brokers/ids", "/brokers/topics", "/brokers/seqid"
 CLUSTER_ID = "/cluster/id"
 CONFIG, CONFIG_CHANGES = "/config", "/config/changes"
-CONFIG_CHANGE_PREFIX = "config_change_"
 CONFIG_TYPES = ("topics", "clients", "users", "brokers", "ips")
-#: So many notifications stay for brokers that have not read them; Apache Kafka deletes what is older than 15 minutes.
-KEPT_CHANGES = 1000
 DELETE_TOPICS = "/admin/delete_topics"
 DEFAULT_ENTITY = "<default>"
 #: What has to be there before a broker registers; parents come first.
@@ -230,10 +227,9 @@ def decode_config_change(path: str, data: bytes | None) -> str:
     return str(value["entity_path"])
 
 
-def change_number(name: str) -> int:
-    """Return the number of a change notification, by the name of its znode; -1 for another znode."""
-    digits = name.removeprefix(CONFIG_CHANGE_PREFIX)
-    return int(digits) if digits != name and digits.isdigit() else -1
+def refuse(problem: MalformedZnodeError) -> None:
+    """Raise what is wrong with a znode, where nothing can go on without it."""
+    raise problem
 
 
 def sanitized(name: str | None) -> str:

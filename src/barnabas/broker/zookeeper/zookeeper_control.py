@@ -154,7 +154,7 @@ class ZooKeeperControl:
         if path == znodes.CONFIG_CHANGES:
             self._run(lambda: metadata_znodes.read_changes(self._last_change, self._tell), self._take_changes)
         elif path == token_znodes.TOKEN_CHANGES:
-            self._run(lambda: token_znodes.read_token_changes(self._last_token_change), self._take_tokens)
+            self._run(lambda: token_znodes.read_token_changes(self._last_token_change, self._tell), self._take_tokens)
         elif path in acl_znodes.ACL_CHANGES:
             self._run(
                 lambda: acl_znodes.read_acl_changes(path, self._last_acl_changes.get(path, -1), self._tell),
@@ -209,7 +209,7 @@ class ZooKeeperControl:
         cluster_id = yield from metadata_znodes.prepare(self._new_cluster_id)
         acls = (yield from acl_znodes.read_all_acls()) if self._config["authorizer.class.name"] else None
         has_tokens = self._config["delegation.token.secret.key"] is not None
-        tokens = (yield from token_znodes.read_all_tokens()) if has_tokens else None
+        tokens = (yield from token_znodes.read_all_tokens(self._tell)) if has_tokens else None
         return Found((yield from metadata_znodes.read_cluster(cluster_id, self._tell)), acls, tokens)
 
     def _take_in(self, everything: Found, known: Collection[bytes]) -> None:
@@ -235,7 +235,7 @@ class ZooKeeperControl:
             records += acl_znodes.acl_records(self.image, acls.acls, is_all=True)
         if tokens is not None:
             self._last_token_change = tokens.last_change
-            records += self._token_records(tokens, is_all=True)
+            records += token_znodes.token_records(self.image, tokens, is_all=True)
         self.change(records)
         self.is_caught_up = True
         self._pushes.retry()
@@ -253,12 +253,7 @@ class ZooKeeperControl:
 
     def _take_tokens(self, found: token_znodes.FoundTokens) -> None:
         self._last_token_change = max(self._last_token_change, found.last_change)
-        self.change(self._token_records(found))
-
-    def _token_records(self, found: token_znodes.FoundTokens, *, is_all: bool = False) -> Iterable[Message]:
-        for problem in found.problems:
-            self._report(f"a delegation token in ZooKeeper is not used: {problem}")
-        return token_znodes.token_records(self.image, found, is_all=is_all)
+        self.change(token_znodes.token_records(self.image, found))
 
     def read_topic_settings(
         self, topics: Sequence[str], done: Callable[[list[Message] | errors.KafkaError], None]

@@ -16,7 +16,7 @@ import pytest
 from barnabas.broker.config_admin_manager import ConfigsChange
 from barnabas.broker.security.acl_binding import AclBinding
 from barnabas.broker.security.delegation_tokens import DelegationToken
-from barnabas.broker.zookeeper import acl_znodes, token_znodes, znodes
+from barnabas.broker.zookeeper import acl_znodes, announcements, token_znodes, znodes
 from barnabas.broker.zookeeper.acl_znodes import Pattern
 from barnabas.broker.zookeeper.operations import Create, Delete, run
 from barnabas.broker.zookeeper.program_queue import ProgramQueue
@@ -160,8 +160,7 @@ def test_a_broker_that_reads_several_things_at_a_time_is_found(monkeypatch: pyte
 
 @pytest.mark.parametrize("seed", range(30))
 def test_brokers_go_by_the_znodes_however_changes_overlap(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (znodes, acl_znodes, token_znodes):
-        monkeypatch.setattr(module, "KEPT_CHANGES", _KEPT)
+    monkeypatch.setattr(announcements, "KEPT", _KEPT)
     zookeeper, chance = ModelZooKeeper(), random.Random(seed)
     others = Others(zookeeper, chance)
     _broker(zookeeper, 9)

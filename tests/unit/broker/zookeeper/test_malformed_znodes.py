@@ -56,7 +56,7 @@ def _is_told(found: ZooKeeperBroker, path: str) -> bool:
     return any(path in line for line in found.warnings)
 
 
-_CONFIG_CHANGE = f"{znodes.CONFIG_CHANGES}/{znodes.CONFIG_CHANGE_PREFIX}"
+_CONFIG_CHANGE = f"{znodes.CONFIG_CHANGES}/config_change_"
 _GOOD = znodes.encode_config({"retention.ms": "7"})
 
 
