@@ -184,11 +184,13 @@ class SharePolling:
         self._looked_at = now
 
     def _poll_until(self, deadline: float, now: float, collect: Callable[[float], bool]) -> Steps[bool]:
+        began = now
         while True:
             self._client.maybe_trigger_wakeup()
             if self.is_abandoned:
                 return False
             if collect(now):
+                self._ahead.waited(now - began)
                 return True
             self._requests.tick(now, polls=0 if self._current.has_renewals else 1)
             wait = min(deadline - now, self._coordinator.time_to_next_poll(now), self._requests.time_to_next(now))
@@ -198,6 +200,7 @@ class SharePolling:
             self._raise_errors()
             self._take_answers()
             if collect(now):
+                self._ahead.waited(now - began)
                 return True
             if now >= deadline:
                 yield from self._tell_callback()

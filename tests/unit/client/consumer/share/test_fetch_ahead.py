@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.client.consumer.share.fetch_ahead import MOST_POLLS, SOON, FetchAhead
+from barnabas.client.consumer.share.fetch_ahead import MOST_AT_ONCE, MOST_POLLS, SOON, FetchAhead
 
 MOST = 100
 
@@ -45,6 +45,27 @@ def test_nothing_is_fetched_ahead_under_a_limit() -> None:
 def test_what_waits_here_is_enough_until_a_poll_has_taken_of_it() -> None:
     assert asked([1, *[0.01] * 9], waiting=MOST_POLLS * MOST - MOST)[-1] == MOST_POLLS
     assert asked([1, *[0.01] * 9], waiting=MOST_POLLS * MOST)[-1] == 0
+
+
+def of_a_hungry_application(pauses: Sequence[float], wait: float) -> list[int]:
+    """For how many polls each poll fetches, where each but the first had to wait so many seconds for records."""
+    ahead, now, found = FetchAhead(MOST, is_strict=False), 0.0, []
+    for pause in pauses:
+        now += pause
+        ahead.came(now)
+        if found:
+            ahead.waited(wait)
+        found.append(ahead.polls(MOST, 0))
+        now += wait
+        ahead.went(now)
+    return found
+
+
+def test_more_is_fetched_where_the_broker_is_slower_than_the_application() -> None:
+    assert of_a_hungry_application([1, *[0.0002] * 9], wait=0.005) == [0, 1, 2, 4, 8, 16, 32, 32, 32, 32]
+    assert of_a_hungry_application([1, *[0.0002] * 9], wait=0.0001)[-1] == MOST_POLLS, "it waits less than it works"
+    assert of_a_hungry_application([1, *[0.01] * 9], wait=0.1)[-1] == MOST_POLLS, "records are locked for long"
+    assert of_a_hungry_application([1, *[0.0002] * 9, 0.01], wait=0.005)[-2:] == [MOST_AT_ONCE, MOST_POLLS]
 
 
 @pytest.mark.parametrize(("pause", "is_hurried"), [(0.0005, True), (0.001, False)])
