@@ -54,10 +54,12 @@ class _Read(NamedTuple):
 class _Found:
     """How far an attempt has come: what was read and not acquired yet, and how many records are still wanted."""
 
-    __slots__ = ("acquired", "left", "reads", "size")
+    __slots__ = ("acquired", "has_begun_one", "left", "reads", "size")
 
     def __init__(self, wanted: int) -> None:
         self.left = wanted
+        #: Whether there are records of a share-partition that gave none before.
+        self.has_begun_one = False
         self.reads: list[_Read] = []
         #: Bytes of all that was read.
         self.size = 0
@@ -107,7 +109,9 @@ class DelayedShareFetch(DelayedOperation):
     def attempt(self, now: float, *, is_last: bool) -> Message | None:
         """Acquire what there is, if it is enough or this is the last attempt; None where it goes on waiting.
 
-        Nothing more is read once the records are enough.
+        Nothing more is read once the records are enough. Of share-partitions that had no reader before only one gives
+        records: members that join together shall each find some. Apache Kafka, which loads one after the other, answers
+        with the first one, too.
         """
         limits = self._manager.settings.limits(self._led[0].key.group_id)
         ready = [led for led in self._led if self._can_acquire(led, limits)]
@@ -118,8 +122,10 @@ class DelayedShareFetch(DelayedOperation):
         share = min(self._limits.max_bytes // max(len(ready), 1), _MOST_BYTES)
         found = _Found(self._limits.acquirer.max_records)
         for led in ready:
+            if found.has_begun_one and not led.record_size:
+                continue
             try:
-                offset, most = self._range_of(led, share, found.left)
+                offset, most = self._range_of(led, share, found.left, limits.max_in_flight)
                 cold = self._cold_ranges(led, offset, most, is_last=is_last)
                 if cold and found.acquired:
                     break
@@ -146,13 +152,16 @@ class DelayedShareFetch(DelayedOperation):
         self._manager.metrics.count_fetch(self._led[0].key.group_id, percent, waited, now)
         return self._finish(failed + found.acquired, now)
 
-    def _range_of(self, led: LedSharePartition, share: int, records: int) -> tuple[int, int]:
+    def _range_of(self, led: LedSharePartition, share: int, records: int, max_in_flight: int) -> tuple[int, int]:
         """Return from where to read, and how much: what so many records take, by the size of those before."""
         assert led.state is not None, "it was asked"
         self._follow_log(led, led.state)
         offset = led.state.next_fetch_offset()
         if not led.record_size:
             return offset, share
+        if offset == led.state.records.end:
+            # What is new is acquired only as far as there is room in flight.
+            records = min(records, max_in_flight - led.state.records.count)
         wanted = int(led.record_size * records * _MARGIN)
         return offset, min(share, max(wanted, self._limits.min_bytes, _LEAST_BYTES))
 
@@ -197,6 +206,7 @@ class DelayedShareFetch(DelayedOperation):
                         led.new_batches.record(one.last - one.first + 1, now)
                 count = sum(one.last - one.first + 1 for one in acquired)
                 found.left -= count
+                found.has_begun_one |= not led.record_size
                 taken = _slice(records, headers, acquired)
                 led.record_size = len(taken) / count
                 found.acquired.append(SharedRecords(led, taken, acquired))

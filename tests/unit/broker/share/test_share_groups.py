@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from barnabas import errors
+from barnabas.broker.log.unified_log import UnifiedLog
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC
 from barnabas.protocol.messages import (
     alter_share_group_offsets_request,
@@ -235,6 +236,40 @@ def test_so_many_records_are_in_flight_at_most(shared: CoreBroker) -> None:
 
 
 # --- the log underneath
+
+
+def test_no_more_is_read_than_there_is_room_for_in_flight(shared: CoreBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_group(shared, "share.partition.max.record.locks", "100")
+    member = joined(shared)
+    for _ in range(50):
+        put(shared, *[bytes(1000)] * 10)
+    assert member.fetch(max_records=100) == [(0, 99, 1)]
+    member.acknowledge((0, 39, ACCEPT))
+    read, log_read = [], UnifiedLog.read
+
+    def counted(log: UnifiedLog, *args: Any, **kwargs: Any) -> Any:
+        read.append(len(log_read(log, *args, **kwargs).records))
+        return log_read(log, *args, **kwargs)
+
+    monkeypatch.setattr(UnifiedLog, "read", counted)
+    assert member.fetch(max_records=4000) == [(100, 139, 1)]
+    assert 0 < sum(read) < 60_000, "of more than 400,000 bytes"
+
+
+def test_a_fetch_begins_to_read_one_partition_at_a_time(shared: CoreBroker) -> None:
+    put(shared, b"a", b"b")
+    request = produce("t", batch(b"c"))
+    request.topic_data[0].partition_data[0].index = 1
+    shared.connect().request(request, 12)
+    members = [ShareMember(shared, "m"), ShareMember(shared, "n")]
+    for member in members:
+        member.heartbeat()
+        member.send_fetch(partition=0, max_records=0)
+        member.send_fetch(partition=1, max_records=0)
+    assert [member.fetch() for member in members] == [[(0, 1, 1)], [(0, 0, 1)]], "who comes first leaves some"
+    members[0].acknowledge((0, 1, RELEASE), partition=0)
+    members[1].acknowledge((0, 0, RELEASE), partition=1)
+    assert sorted(members[0].fetch()) == [(0, 0, 2), (0, 1, 2)], "later there is no need to"
 
 
 def test_aborted_records_are_not_delivered_to_who_reads_committed_ones(shared: CoreBroker) -> None:
