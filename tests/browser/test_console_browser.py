@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
 
 from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer
-from tests.support.browser import Watched, chromium
+from tests.support.browser import Watched, chromium, violations
 from tests.support.running_console import RunningConsole
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def test_the_link_leads_in_and_its_token_leaves_the_address(page: Page, console:
     page.wait_for_selector("[data-health=good]")
 
     assert page.url == f"{console.url}/#/overview"
-    assert "All 2,008 partitions are in sync, on 1 brokers." in page.inner_text("main")
+    assert "All 2,008 partitions are in sync. Brokers: 1." in page.inner_text("main")
     assert page.evaluate("document.cookie") == ""
 
 
@@ -427,6 +428,85 @@ def test_no_other_page_can_frame_or_read_the_console(
     assert "forged" not in names
 
 
+def test_a_number_keeps_its_digits_and_a_document_its_shape(page: Page, cluster: str, console: RunningConsole) -> None:
+    text = b'{"id": 9007199254740993, "a": [], "b": {"c": [1, 2.50]}, "id": "{\\"x\\": [1]}"}'
+    with Producer(bootstrap_servers=cluster) as producer:
+        written = producer.send("shaped", text).result()
+    page.goto(f"{console.url}/#/record/shaped/0/{written.offset}")
+    page.get_by_role("heading", name="offset 0").wait_for()
+    page.locator("pre .n1").first.wait_for()
+
+    assert page.locator("pre").last.inner_text().split("\n") == [
+        "{", '  "id": 9007199254740993,', '  "a": [],', '  "b": {', '    "c": [', "      1,", "      2.50", "    ]",
+        "  },", '  "id": "{\\"x\\": [1]}"', "}",
+    ]  # fmt: skip
+    assert page.locator("pre .n1").all_inner_texts() == ['"id"', '"a"', '"b"', '"c"', '"id"']
+
+
+def test_a_setting_says_what_its_number_means(page: Page, console: RunningConsole) -> None:
+    page.goto(f"{console.url}/#/topic/flights?tab=settings")
+
+    def value(setting: str) -> str:
+        return page.locator("tr").filter(has_text=setting).locator("td").nth(1).inner_text()
+
+    assert value("delete.retention.ms") == "86400000 (24 hr)"
+    assert value("index.interval.bytes") == "4096 (4 KiB)"
+    assert value("cleanup.policy") == "delete"
+
+
+def test_records_on_a_phone_are_read_across_the_whole_screen(page: Page, console: RunningConsole) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    try:
+        page.goto(f"{console.url}/#/topic/flights?tab=records&from=newest:20")
+        page.locator("[data-ended=end]").wait_for()
+        value = page.locator("table.records tbody tr").first.locator("td").nth(4)
+
+        assert value.bounding_box()["width"] > 300  # type: ignore[index]
+        assert violations(page) == []
+    finally:
+        page.set_viewport_size({"width": 1200, "height": 800})
+
+
+#: Notes how long each frame of the page takes, until they are taken.
+FRAMES = """() => { const noted = window.noted = []; let last = 0;
+    const note = (now) => { if (last) noted.push(now - last); last = now; window.next = requestAnimationFrame(note); };
+    window.next = requestAnimationFrame(note); }"""
+TAKEN = "() => { cancelAnimationFrame(window.next); return window.noted; }"
+
+
+def test_two_thousand_topics_scroll_as_smoothly_as_the_page_stands_still(page: Page, console: RunningConsole) -> None:
+    page.goto(f"{console.url}/#/topics")
+    page.locator("[data-count]").get_by_text("of 2,0").wait_for()
+    page.locator(".line:not(.head)").first.get_by_text("…").first.wait_for(state="detached")
+    page.evaluate(FRAMES)
+    page.wait_for_timeout(1000)
+    still = page.evaluate(TAKEN)
+    page.evaluate(FRAMES)
+    most = page.evaluate(
+        """async () => { const list = document.querySelector(".list"); let most = 0;
+        for (let step = 0; step <= 60; step++) { list.scrollTop = list.scrollHeight * step / 60;
+            await new Promise((next) => requestAnimationFrame(() => requestAnimationFrame(next)));
+            most = Math.max(most, document.querySelectorAll("[data-row]").length); }
+        return most; }"""
+    )
+    moving = page.evaluate(TAKEN)
+
+    assert most < 60
+    # A frame in which a row had to wait for the others is far longer than one in which nothing happens.
+    assert median(moving) < 3 * median(still), (median(moving), median(still), max(moving))
+
+
+#: Reads once more, and counts the frames in which rows came.
+REDRAWN = """() => new Promise((done) => {
+    const seen = new Set();
+    const look = () => {
+        const drawn = document.querySelector("[data-drawn]")?.dataset.drawn;
+        if (drawn) seen.add(drawn);
+        if (drawn === "999" && seen.size > 1) done(seen.size); else requestAnimationFrame(look); };
+    document.querySelector("button[type=submit]").click();
+    look(); })"""
+
+
 @pytest.mark.slow
 def test_a_million_records_are_searched_without_a_stutter(browser: Browser) -> None:
     """What the page's one thread does in one piece, told by the browser while a search and a live list go on."""
@@ -449,12 +529,16 @@ def test_a_million_records_are_searched_without_a_stutter(browser: Browser) -> N
             )
             page.locator("[data-ended=end], [data-ended=enough]").wait_for()
             assert "1,000,000" in page.inner_text("main [data-ended]")
+            page.locator("[data-drawn='999']").wait_for()
             assert page.locator("tbody tr").count() == 999
             drawing = page.evaluate("window.pieces.splice(0)")
+            frames = page.evaluate(REDRAWN)
             page.locator("[data-search]").press_sequentially(" and partition = 1")
             typing = page.evaluate("window.pieces")
         assert watched.wrong == []
     for what, pieces in (("the search", drawing), ("18 keys beside 999 rows", typing)):
         assert max(pieces, default=0) < LONGEST_PIECE_MS, (what, pieces)
+    # The rows come some at a time, and the page answers in between.
+    assert frames >= 999 // 40
     # A list that is drawn again with each key has one for each.
     assert len(typing) < 9

@@ -140,7 +140,9 @@ def test_a_live_reading_brings_what_comes_and_ends_with_its_reader(
         eventually(lambda: console.ask("GET", f"/api/topics/{topic}/scan?from=end&limit=1")[0] == 200)
 
 
-def test_a_link_leads_to_one_record(console: RunningConsole, filled: str) -> None:
+def test_a_link_leads_to_one_record(
+    console: RunningConsole, filled: str, admin: AdminClient, new_name: Callable[[str], str]
+) -> None:  # fmt: skip
     found = console.get(f"/api/topics/{filled}/records/1/3")
 
     assert (found["key"]["text"], found["value"]["form"]) == ("k-7", "json")
@@ -152,6 +154,9 @@ def test_a_link_leads_to_one_record(console: RunningConsole, filled: str) -> Non
     assert found["link"] == f"#/record/{filled}/1/3"
     assert f"consume {filled} -p 1 --from 3 -n 1" in found["command"]
     assert "has offsets 0 to 19, not 20" in console.get(f"/api/topics/{filled}/records/1/20", 404)["message"]
+    admin.create_topics([NewTopic(empty := new_name("empty"), 1)])
+    eventually(lambda: empty in admin.describe_topics([empty], raise_errors=False))
+    assert console.get(f"/api/topics/{empty}/records/0/0", 404)["message"] == f"{empty}-0 has no records"
     assert console.get(f"/api/topics/{filled}/records/9/0", 404)["error"] == "UnknownTopicOrPartitionError"
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from barnabas.cli import browser
 from barnabas.cli.arguments import Subparsers, add_command
 from barnabas.cli.console import check_installed
 from barnabas.errors import ConfigError
@@ -35,6 +36,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--listen", metavar="HOST:PORT", default=DEFAULT_LISTEN, help=f"where the page is (else {DEFAULT_LISTEN})"
     )
+    parser.add_argument("--no-browser", action="store_true", help="print the link, and open no browser")
 
 
 def run(args: Namespace) -> int:
@@ -50,7 +52,7 @@ def run(args: Namespace) -> int:
     with contextlib.ExitStack() as ending:
         paths = _files(args.recordings) if args.recordings else (ending.enter_context(_stage()),)
         console = Console(ConsoleSettings({}, (), host, port, read_only=True, recordings=paths))
-        asyncio.run(console.serve(_say, _say))
+        asyncio.run(console.serve(_say if args.no_browser else _say_and_show, _say))
     return 0
 
 
@@ -81,6 +83,11 @@ def _stage() -> Iterator[Path]:
         with Stage(path):
             print("a broker, a producer and a group are at work and recorded; the page follows them")
             yield path
+
+
+def _say_and_show(link: str) -> None:
+    _say(link)
+    browser.show(link)
 
 
 def _say(link: str) -> None:

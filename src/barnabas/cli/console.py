@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from barnabas.cli import browser
 from barnabas.cli.arguments import Subparsers, add_client_options, add_command
 from barnabas.cli.connection import API_TIMEOUT_MS, check_reachable, client_settings, offered_mechanisms
 from barnabas.cli.output import note
@@ -57,6 +58,7 @@ def add_parser(subparsers: Subparsers) -> None:
     holds = "what topics hold, such as orders*:value=shop.Order; repeatable"
     repeatable("--protobuf-type", metavar="TOPIC:SIDE=TYPE", help=holds)
     parser.add_argument("--change-log", metavar="FILE", type=Path, help="note every change there, as JSON lines")
+    parser.add_argument("--no-browser", action="store_true", help="print the link, and open no browser")
     parser.add_argument("--until-stdin-ends", action="store_true", help="end when standard input does")
     add_client_options(parser)
 
@@ -78,7 +80,13 @@ def run(args: Namespace) -> int:
     if args.until_stdin_ends:
         threading.Thread(target=_stop_at_end_of_input, args=(console,), daemon=True).start()
     say = _say_address if args.login else _say
-    asyncio.run(console.serve(say, say))
+
+    def begin(link: str) -> None:
+        say(link)
+        if not args.no_browser:
+            browser.show(link)
+
+    asyncio.run(console.serve(begin, say))
     return 0
 
 

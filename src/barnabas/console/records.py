@@ -262,7 +262,11 @@ async def one_record_request(admin: AdminClient, place: tuple[str, int, int], fo
     if partition not in end:
         raise UnknownTopicOrPartitionError(f"{topic} has no partition {partition} with a leader")
     if not first[partition] <= offset < end[partition]:
-        text = f"{topic}-{partition} has offsets {first[partition]} to {end[partition] - 1}, not {offset}"
+        here, last = f"{topic}-{partition}", end[partition] - 1
+        is_empty = last < first[partition]
+        text = (
+            f"{here} has no records" if is_empty else f"{here} has offsets {first[partition]} to {last}, not {offset}"
+        )
         raise OffsetOutOfRangeError(text)
     return ScanRequest(topic, {partition: offset}, {partition: offset + 1}, None, *forms, 1, 15.0)
 

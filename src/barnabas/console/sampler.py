@@ -27,6 +27,8 @@ SHARE = 0.1
 REMEMBERED = 720
 MOST_GROUPS = 500
 DIRECTORIES_EVERY = 6
+#: A lag's trend is that of so long at most.
+TREND_MS = 60_000
 #: Partitions in one ListOffsets: a broker that opens logs when they are first asked for answers others in between.
 OFFSETS_AT_ONCE = 250
 
@@ -45,7 +47,8 @@ class Disk(NamedTuple):
 class GroupSample(NamedTuple):
     """A group, and by partition how far it has committed; `lag` in records, `delay` of the oldest of them in time.
 
-    `reads` are records a second by topic that it has committed since the sample before.
+    `reads` are records a second by topic that it has committed since the sample before, `trend` those by which the lag
+    has grown within the last minute; None while there is nothing to compare with.
     """
 
     listing: GroupListing
@@ -53,6 +56,7 @@ class GroupSample(NamedTuple):
     lag: int
     delay: Delay | None
     reads: Mapping[str, float] = {}
+    trend: float | None = None
 
 
 class Sample(NamedTuple):
@@ -189,10 +193,12 @@ class Sampler:
         committed = {name: {p: known.offset for p, known in found.items()} for name, found in offsets.items()}
         self.lag_clock.saw(at_ms, ends, {partition for found in committed.values() for partition in found})
         found = {}
+        since = next((point for point in self.points if point.at_ms >= at_ms - TREND_MS), None)
         for name, listing in listings.items():
             own = committed.get(name, {})
             delay, reads = self.lag_clock.longest(own, at_ms), self._reads(name, own, at_ms)
-            found[name] = GroupSample(listing, own, lag_of(own, ends), delay, reads)
+            lag = lag_of(own, ends)
+            found[name] = GroupSample(listing, own, lag, delay, reads, trend_of(since, name, lag, at_ms))
         return found
 
 
@@ -204,6 +210,13 @@ def has_offsets(group: GroupListing) -> bool:
 def lag_of(committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> int:
     """Return how many records lie after the committed offsets."""
     return sum(max(0, ends[partition] - offset) for partition, offset in committed.items() if partition in ends)
+
+
+def trend_of(since: Point | None, group: str, lag: int, at_ms: int) -> float | None:
+    """Return by how many records a second a group's lag has grown since a time; None where it is not known of then."""
+    if since is None or group not in since.lags or at_ms <= since.at_ms:
+        return None
+    return (lag - since.lags[group]) * 1000 / (at_ms - since.at_ms)
 
 
 def rates_between(before: Sample | None, ends: Mapping[TopicPartition, int], at_ms: int) -> dict[str, float]:

@@ -20,9 +20,10 @@ from barnabas.console.group_kinds import described_group
 from barnabas.console.live import Hub
 from barnabas.console.sampler import SHARE, Sample, Sampler
 from barnabas.console.top_cells import cell, shown
+from barnabas.console.top_keys import Keys
 from barnabas.console.top_more import clients_of, more_of
 from barnabas.console.top_offsets import MoveOffsets
-from barnabas.console.top_view import TABLES, Detail, More, Row, details, health, table_rows
+from barnabas.console.top_view import COMMANDS, TABLES, Detail, More, Row, details, health, table_rows
 from barnabas.errors import KafkaError
 
 LEAST_SECONDS = 1.0
@@ -58,7 +59,7 @@ class Inside(ModalScreen[None]):
             table: DataTable[Text] = self.query_one(f"#inside-{number}", DataTable)
             table.add_columns(*detail.columns)
             for row in detail.rows[:MOST_ROWS]:
-                table.add_row(*(cell(row[column]) for column in detail.columns))
+                table.add_row(*(cell(row[column], column) for column in detail.columns))
         self.query_one("#inside-0", DataTable).focus()
 
 
@@ -79,6 +80,7 @@ class Top(App[None]):
         ("slash", "filter", "Filter"),
         ("space", "freeze", "Freeze"),
         ("o", "offsets", "Offsets"),
+        ("question_mark", "keys", "Keys"),
         ("q", "quit", "Quit"),
     ]
 
@@ -143,7 +145,7 @@ class Top(App[None]):
             table.clear()
             rows = self._drawn[name] = table_rows(name, self._sample, self._columns[name], self._text, self._more)
             for row in rows:
-                table.add_row(*(cell(row[column]) for column in described.columns))
+                table.add_row(*(cell(row[column], column) for column in described.columns))
             table.move_cursor(row=at)
 
     def _say(self, text: str) -> None:
@@ -212,6 +214,12 @@ class Top(App[None]):
     def _moved(self, count: int | None) -> None:
         if count:
             self.notify(f"moved {count} offsets")
+
+    def action_keys(self) -> None:
+        """Say what each key does, and which command tells what the table does."""
+        if len(self.screen_stack) == 1:
+            line = self._commands.line(*COMMANDS[self.query_one(TabbedContent).active])
+            self.push_screen(Keys(line))
 
     def action_sort(self) -> None:
         """Sort the table by its next column."""

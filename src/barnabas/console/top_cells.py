@@ -6,9 +6,15 @@ from typing import Any
 
 from rich.text import Text
 
+#: Columns that tell where something goes: an arrow stands before the number.
+TRENDS = ("lagPerSecond",)
 
-def cell(value: Any) -> Text:
-    """Return a value as people read it."""
+
+def cell(value: Any, column: str = "") -> Text:
+    """Return a value of a column as people read it."""
+    if column in TRENDS and value is not None:
+        arrow, style = ("↗", "red") if value > 0 else ("↘", "green") if value < 0 else ("→", "")
+        return Text(f"{arrow} {value:+,}" if value else arrow, justify="right", style=style)
     if isinstance(value, bool):
         return Text("yes" if value else "")
     if isinstance(value, int | float):

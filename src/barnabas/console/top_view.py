@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.console.commands import Commands
 from barnabas.console.overview import overview, problems
-from barnabas.console.sampler import Sample
+from barnabas.console.sampler import GroupSample, Sample
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -69,9 +69,18 @@ def _groups(sample: Sample, more: More) -> list[Row]:
             "type": None if found.listing.type is None else found.listing.type.name,
             "lag": found.lag if found.committed else None,
             "lagSeconds": None if found.delay is None else round(found.delay.ms / 1000, 1),
+            "lagPerSecond": None if found.trend is None or not found.committed else round(found.trend, 1),
+            "emptyInSeconds": _seconds_until_empty(found),
         }
         for name, found in sample.groups.items()
     ]
+
+
+def _seconds_until_empty(group: GroupSample) -> float | None:
+    """Return when the group has read all, if it goes on so; None where its lag does not become smaller."""
+    if group.lag == 0 or group.trend is None or group.trend >= 0:
+        return None
+    return round(group.lag / -group.trend, 1)
 
 
 def _brokers(sample: Sample, more: More) -> list[Row]:
@@ -109,9 +118,17 @@ def _clients(sample: Sample, more: More) -> list[Row]:
     return [client._asdict() for client in more.clients]
 
 
+#: The words of the command that tells what a table does.
+COMMANDS: Mapping[str, tuple[str, ...]] = {
+    "topics": ("topic", "list"),
+    "groups": ("group", "list"),
+    "brokers": ("cluster",),
+    "transactions": ("txn", "list"),
+    "clients": ("group", "list"),
+}
 TABLES: Mapping[str, Table] = {
     "topics": Table(_topics, ("topic", "partitions", "perSecond", "endOffsets", "underReplicated"), "perSecond"),
-    "groups": Table(_groups, ("group", "state", "type", "lag", "lagSeconds"), "lag"),
+    "groups": Table(_groups, ("group", "state", "type", "lag", "lagSeconds", "lagPerSecond", "emptyInSeconds"), "lag"),
     "brokers": Table(
         _brokers, ("broker", "address", "controller", "leads", "replicas", "outOfSync", "logBytes"), "leads"
     ),

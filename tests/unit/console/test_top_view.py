@@ -7,8 +7,8 @@ import pytest
 from barnabas.admin import GroupListing, GroupState, GroupType, TopicDescription
 from barnabas.admin import TopicPartitionInfo as Info
 from barnabas.console.lag_clock import Delay
-from barnabas.console.sampler import Disk, GroupSample
-from barnabas.console.top_view import TABLES, Client, More, details, health, table_rows
+from barnabas.console.sampler import Disk, GroupSample, Point, trend_of
+from barnabas.console.top_view import COMMANDS, TABLES, Client, More, details, health, table_rows
 from barnabas.errors import IllegalArgumentError
 from barnabas.protocol.topic_partition import TopicPartition
 from tests.unit.console.test_overview import ONE, TWO, sample
@@ -21,6 +21,7 @@ GROUPS: list[tuple[str, dict[TopicPartition, int], int]] = [
     ("done", {AT: 7}, 0),
 ]
 WAITS = {"behind": Delay(1500, is_at_least=False)}
+TRENDS = {"behind": -1.5, "new": 2.0, "done": 0.0}
 WELL = Info(0, ONE, [ONE, TWO], [ONE, TWO], 1)
 SEEN = sample(
     WELL,
@@ -28,7 +29,8 @@ SEEN = sample(
     rates={"busy": 12.34},
     ends={AT: 7, TopicPartition("quiet", 0): 9},
     groups={
-        name: GroupSample(LISTING._replace(group_id=name), done, lag, WAITS.get(name)) for name, done, lag in GROUPS
+        name: GroupSample(LISTING._replace(group_id=name), done, lag, WAITS.get(name), trend=TRENDS[name])
+        for name, done, lag in GROUPS
     },
     disks=(Disk(1, "/a", 5, -1, -1, None), Disk(1, "/b", 6, -1, -1, None)),
 )
@@ -41,10 +43,33 @@ def test_the_busiest_come_first_and_what_has_no_number_last() -> None:
         ("done", 0, None),
         ("new", None, None),
     ]
+    assert [(row["lagPerSecond"], row["emptyInSeconds"]) for row in table_rows("groups", SEEN)] == [
+        (-1.5, 4.0), (0.0, None), (None, None),
+    ]  # fmt: skip
     assert [(row["broker"], row["leads"], row["logBytes"]) for row in table_rows("brokers", SEEN)] == [
         (1, 3, 11),
         (2, 0, None),
     ]
+
+
+def test_a_trend_is_that_of_the_last_minute() -> None:
+    since = Point(1_000, 0.0, {"a": 50, "b": 5}, {})
+
+    assert trend_of(since, "a", 30, 11_000) == -2.0
+    assert trend_of(since, "b", 5, 11_000) == 0.0
+    assert trend_of(since, "unknown", 5, 11_000) is None
+    assert trend_of(since, "a", 30, 1_000) is None
+    assert trend_of(None, "a", 30, 11_000) is None
+
+
+def test_a_trend_has_an_arrow() -> None:
+    pytest.importorskip("rich")
+    from barnabas.console.top_cells import cell
+
+    shown = [cell(value, "lagPerSecond").plain for value in (12.5, -3.0, 0.0, None)]
+
+    assert shown == ["↗ +12.5", "↘ -3.0", "→", "-"]
+    assert cell(-3.0).plain == "-3.0"
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -131,3 +156,15 @@ def test_where_offsets_go_is_a_place_or_a_distance_and_topics(text: str, fields:
     assert wanted(text) == fields
     with pytest.raises(IllegalArgumentError, match="write earliest"):
         wanted(" ")
+
+
+def test_the_screen_of_keys_names_every_key() -> None:
+    pytest.importorskip("textual")
+    from barnabas.console.top_app import Top
+    from barnabas.console.top_keys import KEYS
+
+    signs = {"slash": "/", "question_mark": "?"}
+    bound = {signs.get(binding[0], binding[0]) for binding in Top.BINDINGS if isinstance(binding, tuple)}
+
+    assert bound <= {key for keys in KEYS for key in keys.split()}
+    assert TABLES.keys() == COMMANDS.keys()

@@ -46,34 +46,53 @@ export const rememberOwn = (name, rows) => remember(owner + name, JSON.stringify
 
 // --- numbers and times, in the reader's form and zone
 
-export const count = (n) => (n === null || n === undefined ? "–" : new Intl.NumberFormat(language).format(n));
+// Making a form takes longer than using it a hundred times: each is made once for a language.
+const forms = new Map();
+function formOf(kind, tag, options) {
+  const key = `${kind.name} ${tag} ${JSON.stringify(options)}`;
+  if (!forms.has(key)) forms.set(key, new kind(tag, options));
+  return forms.get(key);
+}
+const number = (n, options = {}) => formOf(Intl.NumberFormat, language, options).format(n);
+// The words are of the page's language, the form is of the reader's country where the browser tells one.
+const moment = (ms, options) => {
+  const at = new Date(ms);
+  if (Number.isNaN(at.getTime())) return String(ms);
+  return formOf(Intl.DateTimeFormat, navigator.languages.find((tag) => tag.split("-")[0] === language) ?? language, options).format(at);
+};
+const isTime = (ms) => ms !== null && ms !== undefined && ms >= 0;
+
+export const count = (n) => (n === null || n === undefined ? "–" : number(n));
 
 export function size(bytes) {
   if (bytes === null || bytes === undefined || bytes < 0) return "–";
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let i = 0;
   while (bytes >= 1024 && i < units.length - 1) { bytes /= 1024; i++; }
-  return `${new Intl.NumberFormat(language, { maximumFractionDigits: i ? 1 : 0 }).format(bytes)} ${units[i]}`;
+  return `${number(bytes, { maximumFractionDigits: i ? 1 : 0 })} ${units[i]}`;
 }
 
-export const rate = (n) => (n ? t("unit.perSecond", { n: new Intl.NumberFormat(language, { maximumFractionDigits: n < 10 ? 1 : 0 }).format(n) }) : "–");
+export const rate = (n) => (n ? t("unit.perSecond", { n: number(n, { maximumFractionDigits: n < 10 ? 1 : 0 }) }) : "–");
 
-export function time(ms) {
-  if (ms === null || ms === undefined || ms < 0) return "–";
-  const moment = new Date(ms);
-  if (Number.isNaN(moment.getTime())) return String(ms);
-  // The words are of the page's language, the form is of the reader's country where the browser tells one.
-  const own = navigator.languages.find((tag) => tag.split("-")[0] === language) ?? language;
-  return new Intl.DateTimeFormat(own, { dateStyle: "medium", timeStyle: "medium" }).format(moment);
-}
+export const time = (ms) => (isTime(ms) ? moment(ms, { dateStyle: "medium", timeStyle: "medium" }) : "–");
+const TO_MS = { year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 };
+export const instant = (ms) => (isTime(ms) ? moment(ms, TO_MS) : "–");
 
 // How long something has waited: `delay` has ms, and whether that is only the least it may be.
 export function age(delay) {
   if (!delay) return "–";
   const seconds = delay.ms / 1000;
   const [n, unit] = seconds < 60 ? [seconds, "second"] : seconds < 5400 ? [seconds / 60, "minute"] : seconds < 172800 ? [seconds / 3600, "hour"] : [seconds / 86400, "day"];
-  const text = new Intl.NumberFormat(language, { style: "unit", unit, unitDisplay: "short", maximumFractionDigits: n < 10 && seconds ? 1 : 0 }).format(n);
+  const text = number(n, { style: "unit", unit, unitDisplay: "short", maximumFractionDigits: n < 10 && seconds ? 1 : 0 });
   return delay.isAtLeast ? t("unit.atLeast", { n: text }) : text;
+}
+
+// What a setting's number means: 86400000 of retention.ms is a day, 1073741824 of segment.bytes a GiB.
+export function hint(name, value) {
+  const n = /^\d{4,15}$/.test(value ?? "") ? Number(value) : 0;
+  if (!n) return "";
+  if (/(^|\.)ms$/.test(name)) return `(${age({ ms: n })})`;
+  return /(bytes|buffer\.size|memory)$/.test(name) ? `(${size(n)})` : "";
 }
 
 // --- requests
@@ -204,26 +223,28 @@ export function ConfirmDialog({ title, label = title, name, lost, command, actio
     ${command && html`<code>${visible(command)}</code>`}<//>`;
 }
 
-// A time series: `times` in epoch ms, `series` as [{label, values}].
-export function Chart({ times, series, label, height = 160 }) {
+// A time series: `times` in epoch ms, `series` as [{label, values}]; never less than a minute of it.
+export function Chart({ times, series, label, height = 150 }) {
   const box = useRef(null);
   const chart = useRef(null);
   const shape = series.map((one) => one.label).join("\u0000");
   useEffect(() => {
     const colours = ["#3b82f6", "#d97706", "#16a34a", "#db2777", "#7c3aed", "#0891b2"];
-    const style = getComputedStyle(document.documentElement);
-    const axis = { stroke: style.getPropertyValue("--dim") ? getComputedStyle(box.current).color : "#888", grid: { stroke: "#8883", width: 1 } };
+    const axis = { stroke: () => getComputedStyle(box.current).color, grid: { stroke: "#8883", width: 1 }, ticks: { stroke: "#8883", width: 1 } };
+    const clock = (u, marks, a, space, step) => marks.map((mark) => moment(mark * 1000, { hour: "2-digit", minute: "2-digit", ...(step < 60 && { second: "2-digit" }) }));
     const options = {
-      width: Math.max(280, Math.min(box.current.clientWidth || 640, 1100)), height, legend: { live: false },
-      scales: { y: { range: (u, low, high) => [0, Math.max(1, high * 1.1)] } },
-      axes: [axis, { ...axis, size: 70, values: (u, marks) => marks.map((mark) => new Intl.NumberFormat(language, { notation: "compact" }).format(mark)) }],
-      series: [{}, ...series.map((one, i) => ({ label: visible(one.label), stroke: colours[i % colours.length], width: 2, points: { show: times.length < 3 } }))],
+      width: box.current.clientWidth || 640, height, legend: { show: series.length > 1, live: false }, cursor: { show: false },
+      scales: { x: { range: (u, first, last) => [Math.min(first, last - 60), last] }, y: { range: (u, low, high) => [0, Math.max(1, high * 1.1)] } },
+      axes: [{ ...axis, space: 110, size: 32, values: clock }, { ...axis, size: 60, values: (u, marks) => marks.map((mark) => number(mark, { notation: "compact" })) }],
+      series: [{}, ...series.map((one, i) => ({ label: visible(one.label), stroke: colours[i % colours.length], fill: `${colours[i % colours.length]}22`, width: 2, points: { show: times.length < 3 } }))],
     };
     chart.current = new uPlot(options, [[], ...series.map(() => [])], box.current);
-    return () => { chart.current.destroy(); chart.current = null; };
-  }, [shape, height]);
+    const follow = new ResizeObserver(([{ contentRect }]) => chart.current?.setSize({ width: contentRect.width, height }));
+    follow.observe(box.current);
+    return () => { follow.disconnect(); chart.current.destroy(); chart.current = null; };
+  }, [shape, height, language]);
   useEffect(() => { chart.current?.setData([times.map((ms) => ms / 1000), ...series.map((one) => one.values)]); });
-  return html`<div class="wide dim" role="img" aria-label=${label} ref=${box}></div>`;
+  return html`<figure><figcaption>${label}</figcaption><div class="dim" role="img" aria-label=${label} ref=${box}></div></figure>`;
 }
 
 // What a component of ours throws is said, and the rest of the page goes on.

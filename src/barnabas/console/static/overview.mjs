@@ -2,8 +2,8 @@
 import { html, t, useEvents, enc, age, count, size, rate, visible, Loading, Empty, Command, Chart, Copy } from "./kit.mjs";
 
 const Health = ({ state }) => state.problems.length
-  ? html`<p class="bad" role="status" data-health="bad"><b>${t("health.bad", { n: state.problems.length })}</b></p>`
-  : html`<p class="good" role="status" data-health="good"><b>${t("health.good", { partitions: count(state.partitions), brokers: count(state.brokers.length) })}</b></p>`;
+  ? html`<p class="health bad" role="status" data-health="bad"><b>${t("health.bad", { n: state.problems.length })}</b></p>`
+  : html`<p class="health good" role="status" data-health="good"><b>${t("health.good", { partitions: count(state.partitions), brokers: count(state.brokers.length) })}</b></p>`;
 
 const Wrong = ({ problem }) => html`<div class="box bad"><b>${t(problem.text, problem.values)}</b> ${t(`${problem.text}.do`)}
   <div class="mono">${problem.subjects.map(visible).join(" ")}${problem.values.n > problem.subjects.length ? " …" : ""}</div>
@@ -22,8 +22,8 @@ export const Disks = ({ rows }) => html`<div class="wide"><table><caption>${t("d
 function Lagging({ rows }) {
   if (!rows.length) return html`<${Empty}>${t("lag.none")}<//>`;
   const trend = (row) => row.before === null || row.before === row.lag ? "→" : row.before < row.lag ? "↗" : "↘";
-  return html`<table><caption>${t("lag.title")}</caption><thead><tr><th scope="col">${t("groups.group")}</th><th scope="col" class="num">${t("groups.lag")}</th><th scope="col" class="num">${t("groups.delay")}</th><th scope="col">${t("groups.trend")}</th></tr></thead>
-    <tbody>${rows.map((row) => html`<tr key=${row.group}><td><a data-row href="#/group/${enc(row.group)}">${visible(row.group)}</a></td><td class="num">${count(row.lag)}</td><td class="num">${age(row.delay)}</td><td>${trend(row)}</td></tr>`)}</tbody></table>`;
+  return html`<div class="wide"><table><caption>${t("lag.title")}</caption><thead><tr><th scope="col">${t("groups.group")}</th><th scope="col" class="num">${t("groups.lag")}</th><th scope="col" class="num">${t("groups.delay")}</th><th scope="col">${t("groups.trend")}</th></tr></thead>
+    <tbody>${rows.map((row) => html`<tr key=${row.group}><td><a data-row href="#/group/${enc(row.group)}">${visible(row.group)}</a></td><td class="num">${count(row.lag)}</td><td class="num">${age(row.delay)}</td><td>${trend(row)}</td></tr>`)}</tbody></table></div>`;
 }
 
 export function Overview() {
@@ -33,6 +33,6 @@ export function Overview() {
   return html`<h1>${t("menu.overview")}</h1><${Health} state=${overview} />${overview.problems.map((one) => html`<${Wrong} key=${one.text} problem=${one} />`)}
     <div class="tiles">${tiles.map(([name, n]) => html`<div class="tile" key=${name}><b>${count(n)}</b>${t(name)}</div>`)}<div class="tile"><b>${rate(overview.rate)}</b>${t("rate.title")}</div></div>
     ${overview.history.length > 1 && html`<${Chart} label=${t("rate.chart")} times=${overview.history.map((p) => p[0])} series=${[{ label: t("rate.title"), values: overview.history.map((p) => p[1]) }]} />`}
-    <${Brokers} rows=${overview.brokers} /><h2>${t("groups.title")}</h2><${Lagging} rows=${overview.lagging} />${overview.disks.length > 0 && html`<${Disks} rows=${overview.disks} />`}
+    <div class="two"><${Lagging} rows=${overview.lagging} /><${Brokers} rows=${overview.brokers} /></div>${overview.disks.length > 0 && html`<${Disks} rows=${overview.disks} />`}
     <p class="dim">${t("overview.cluster")} <span class="mono">${visible(overview.clusterId ?? "–")}</span> · ${t("overview.took", { seconds: overview.took })}</p><${Command} line=${overview.command} />`;
 }

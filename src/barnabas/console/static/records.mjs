@@ -1,5 +1,6 @@
 // Records of a topic: read from a place, filtered on the server, live; produced, exported, each with a link.
-import { html, t, currentLanguage, useState, useEffect, useMemo, useRef, useDocument, post, enc, count, size, time, visible, Loading, Empty, Problem, Command, Copy, ActionDialog, rememberedOwn, rememberOwn } from "./kit.mjs";
+import { Component } from "./vendor/preact.mjs";
+import { html, t, currentLanguage, useState, useEffect, useMemo, useRef, useDocument, post, enc, count, size, time, instant, visible, Loading, Empty, Problem, Command, Copy, ActionDialog, rememberedOwn, rememberOwn } from "./kit.mjs";
 
 const FORMS = ["auto", "text", "json", "avro", "protobuf", "msgpack", "hex"];
 // The forms that there are, messages of Protobuf among them, and what "auto" means for this topic.
@@ -16,9 +17,21 @@ export function Side({ side }) {
   return html`<span class="mono" data-form=${side.form}>${visible(side.text)}${side.isCut ? "…" : ""}</span>${side.problem && html`<div class="warn">${visible(side.problem)}</div>`}`;
 }
 
-function pretty(side) {
-  if (side.text === null || side.isCut || !["json", "avro", "msgpack", "protobuf"].includes(side.form)) return side.text ?? "";
-  try { return JSON.stringify(JSON.parse(side.text), null, 2); } catch { return side.text; }
+const TOKENS = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
+// A document, indented and in colours. Its tokens stay as they came: the browser's numbers have not all digits.
+function Pretty({ side }) {
+  const text = side.text ?? "";
+  try { if (side.isCut || text.length > 50000 || !["json", "avro", "msgpack", "protobuf"].includes(side.form)) return visible(text); JSON.parse(text); } catch { return visible(text); }
+  const tokens = text.match(TOKENS);
+  let depth = 0;
+  const line = () => `\n${"  ".repeat(depth)}`;
+  return tokens.map((token, i) => {
+    if (token === "{" || token === "[") { if ("}]".includes(tokens[i + 1])) return token; depth++; return token + line(); }
+    if (token === "}" || token === "]") { if ("{[".includes(tokens[i - 1])) return token; depth--; return line() + token; }
+    if (token === ",") return token + line();
+    if (token === ":") return ": ";
+    return html`<span class=${tokens[i + 1] === ":" ? "n1" : token[0] === '"' ? "n2" : "n3"}>${visible(token)}</span>`;
+  });
 }
 
 // A scan as the server streams it; `start` begins another one, `stop` ends it.
@@ -96,9 +109,35 @@ function Saved({ topic, words, onChoose }) {
 const Strip = ({ scan }) => scan.progress && html`<p role="status" class="dim" data-ended=${scan.ended ?? ""}>${t("records.progress", { scanned: count(scan.progress.scanned), bytes: size(scan.progress.bytes), matched: count(scan.progress.matched), seconds: scan.progress.seconds.toFixed(1) })}
   ${scan.progress.left ? ` ${t("records.left", { n: count(scan.progress.left) })}` : ""} ${scan.ended ? html`<b>${t(`records.ended.${scan.ended}`)}</b>` : ""}</p>`;
 
-const Rows = ({ rows }) => html`<div class="wide"><table><caption class="visually-hidden">${t("topic.recordsTab")}</caption><thead><tr><th scope="col" class="num">${t("topic.partition")}</th><th scope="col" class="num">${t("records.offset")}</th><th scope="col">${t("records.time")}</th><th scope="col">${t("records.key")}</th><th scope="col">${t("records.value")}</th><th scope="col">${t("records.headers")}</th></tr></thead>
-  <tbody>${rows.map((row) => html`<tr key=${`${row.partition}-${row.offset}`}><td class="num">${row.partition}</td><td class="num"><a data-row href=${row.link}>${count(row.offset)}</a></td><td>${time(row.timestamp)}</td><td><${Side} side=${row.key} /></td><td><${Side} side=${row.value} /></td>
-    <td>${row.headers.map(([name, side]) => html`<div><b>${visible(name)}</b> <${Side} side=${side} /></div>`)}</td></tr>`)}</tbody></table></div>`;
+// One record, drawn again only when it or the language is another one.
+class Row extends Component {
+  shouldComponentUpdate(next) { return next.row !== this.props.row || next.language !== this.props.language || next.hasHeaders !== this.props.hasHeaders; }
+  render({ row, hasHeaders }) {
+    return html`<tr role="row"><td role="cell" class="num">${row.partition}</td><td role="cell" class="num"><a data-row href=${row.link}>${count(row.offset)}</a></td><td role="cell" class="when">${instant(row.timestamp)}</td><td role="cell"><${Side} side=${row.key} /></td><td role="cell"><${Side} side=${row.value} /></td>
+      ${hasHeaders && html`<td role="cell">${row.headers.map(([name, side]) => html`<div><b>${visible(name)}</b> <${Side} side=${side} /></div>`)}</td>`}</tr>`;
+  }
+}
+
+const PIECE = 40;
+// How many of so many rows are drawn: some more with each frame, so that the page answers in between.
+function usePieces(all) {
+  const [drawn, setDrawn] = useState(PIECE);
+  useEffect(() => {
+    if (all < drawn) { setDrawn(Math.max(PIECE, all)); return undefined; }
+    if (all === drawn) return undefined;
+    const next = requestAnimationFrame(() => setDrawn(drawn + PIECE));
+    return () => cancelAnimationFrame(next);
+  }, [all, drawn]);
+  return Math.min(all, drawn);
+}
+
+function Rows({ rows, language }) {
+  const drawn = usePieces(rows.length);
+  const hasHeaders = rows.some((row) => row.headers.length > 0);
+  const columns = [["topic.partition", "num"], ["records.offset", "num"], ["records.time"], ["records.key"], ["records.value"], ...(hasHeaders ? [["records.headers"]] : [])];
+  return html`<div class="wide"><table class="records" role="table" aria-rowcount=${rows.length + 1} data-drawn=${drawn}><caption class="visually-hidden">${t("topic.recordsTab")}</caption><thead role="rowgroup"><tr role="row">${columns.map(([name, form], i) => html`<th scope="col" role="columnheader" class=${`c${i} ${form ?? ""}`}>${t(name)}</th>`)}</tr></thead>
+  <tbody role="rowgroup">${rows.slice(0, drawn).map((row) => html`<${Row} key=${`${row.partition}-${row.offset}`} row=${row} language=${language} hasHeaders=${hasHeaders} />`)}</tbody></table></div>`;
+}
 
 export function Records({ topic, query, session, command }) {
   const [start, setStart] = useState(query.get("from") ?? "-50");
@@ -120,7 +159,7 @@ export function Records({ topic, query, session, command }) {
   };
   useEffect(() => { read(); }, []);
   // The same element is not drawn again: a thousand rows must not wait behind each key that is pressed.
-  const table = useMemo(() => html`<${Rows} rows=${scan.rows} />`, [scan.rows, currentLanguage()]);
+  const table = useMemo(() => html`<${Rows} rows=${scan.rows} language=${currentLanguage()} />`, [scan.rows, currentLanguage()]);
   const current = { from: start, filter, partitions, limit, keyForm, valueForm };
   const use = (saved) => { setLive(false); setStart(saved.from); setFilter(saved.filter); setPartitions(saved.partitions); setLimit(saved.limit); setKeyForm(saved.keyForm); setValueForm(saved.valueForm); };
   const choose = (side, label, chosen, set) => html`<${FormChoice} topic=${topic} side=${side} label=${label} chosen=${chosen} onChoose=${set} />`;
@@ -142,7 +181,7 @@ export function Records({ topic, query, session, command }) {
 }
 
 const Whole = ({ name, side }) => html`<h2>${name} <span class="tag">${side.form}</span> <span class="dim">${size(side.bytes)}</span> ${side.text !== null && html`<${Copy} text=${side.text} />`}</h2>
-  ${side.problem && html`<p class="warn">${visible(side.problem)}</p>`}${side.form === "null" ? html`<i class="dim">null</i>` : html`<pre class="box">${visible(pretty(side))}${side.isCut ? "…" : ""}</pre>`}`;
+  ${side.problem && html`<p class="warn">${visible(side.problem)}</p>`}${side.form === "null" ? html`<i class="dim">null</i>` : html`<pre class="box"><${Pretty} side=${side} />${side.isCut ? "…" : ""}</pre>`}`;
 
 // #/record/TOPIC/PARTITION/OFFSET
 export function RecordPage({ name, session }) {

@@ -1,5 +1,5 @@
 // One topic: partitions, settings with where each comes from, and what can be changed.
-import { html, t, useState, useDocument, useEvents, post, enc, count, size, rate, visible, Loading, Problem, Command, ActionDialog, ConfirmDialog } from "./kit.mjs";
+import { html, t, useState, useDocument, useEvents, post, enc, count, size, rate, visible, hint, Loading, Problem, Command, ActionDialog, ConfirmDialog } from "./kit.mjs";
 import { Records } from "./records.mjs";
 
 const TABS = { records: "topic.recordsTab", partitions: "topic.partitions", settings: "topic.settings" };
@@ -15,7 +15,7 @@ const Words = ({ text }) => text.split(/(\s+)/).map((word) => isLink(word) ? htm
 function Setting({ row, isOpen, onOpen, onEdit, readOnly }) {
   const value = row.sensitive ? t("settings.secret") : row.value === null ? "–" : visible(row.value);
   return html`<tr><td><button aria-expanded=${isOpen} onClick=${onOpen}>${isOpen ? "▾" : "▸"}</button> <span class=${row.isDefault ? "" : "changed"}>${visible(row.name)}</span></td>
-    <td class="mono">${value || "\u00a0"}</td><td>${t(`source.${row.source}`)}</td><td>${!readOnly && !row.readOnly && html`<button aria-label=${`${t("action.change")} ${row.name}`} onClick=${onEdit}>${t("action.change")}</button>`}</td></tr>
+    <td class="mono">${value || "\u00a0"}${!row.sensitive && hint(row.name, row.value) && html` <span class="dim">${hint(row.name, row.value)}</span>`}</td><td>${t(`source.${row.source}`)}</td><td>${!readOnly && !row.readOnly && html`<button aria-label=${`${t("action.change")} ${row.name}`} onClick=${onEdit}>${t("action.change")}</button>`}</td></tr>
     ${isOpen && html`<tr><td colspan="4"><div class="box">${row.documentation ? html`<${Words} text=${row.documentation} />` : t("settings.noDocumentation")}
       ${row.synonyms.length > 0 && html`<table><caption>${t("settings.order")}</caption><tbody>${row.synonyms.map((s) => html`<tr><td>${t(`source.${s.source}`)}</td><td>${visible(s.name)}</td><td class="mono">${row.sensitive ? t("settings.secret") : visible(s.value ?? "–")}</td></tr>`)}</tbody></table>`}</div></td></tr>`}`;
 }
@@ -68,7 +68,7 @@ export function Topic({ name, query, session }) {
   return html`<p><a href="#/topics">${t("menu.topics")}</a> / <b>${visible(name)}</b></p><h1>${visible(name)} ${data?.internal && html`<span class="tag">${t("topic.internal")}</span>`}</h1><${Problem} error=${error} />${!data && !error && html`<${Loading} />`}
     ${data && html`<div class="tiles"><div class="tile"><b>${count(data.partitions.length)}</b>${t("topic.partitions")}</div><div class="tile"><b>${count(data.records)}</b>${t("topic.records")}</div>
       <div class="tile"><b>${size(data.bytes)}</b>${t("topic.bytes")}</div><div class="tile"><b>${rate(rates?.[name])}</b>${t("topics.rate")}</div></div>
-      <div class="row"><nav aria-label=${t("topic.tabs")} class="row">${Object.entries(TABS).map(([one, text]) => html`<a key=${one} class="tab" aria-current=${tab === one ? "page" : undefined} href="#/topic/${enc(name)}?tab=${one}">${t(text)}</a>`)}</nav>
+      <div class="row bar"><nav aria-label=${t("topic.tabs")} class="row">${Object.entries(TABS).map(([one, text]) => html`<a key=${one} class="tab" aria-current=${tab === one ? "page" : undefined} href="#/topic/${enc(name)}?tab=${one}">${t(text)}</a>`)}</nav>
         <button onClick=${reload}>${t("action.reload")}</button>${!session.readOnly && html`<button onClick=${() => setDialog("more")}>${t("topic.more")}</button><button class="danger" onClick=${() => setDialog("empty")}>${t("topic.empty")}</button><button class="danger" onClick=${() => setDialog("delete")}>${t("topic.delete")}</button>`}</div>
       ${tab === "records" && html`<${Records} topic=${name} query=${query} session=${session} command=${data.commands.consume} />`}
       ${tab === "partitions" && html`<${Partitions} rows=${data.partitions} /><p class="dim">${t("topic.id")} <span class="mono">${data.id ?? "–"}</span></p><${Command} line=${data.commands.describe} />`}${tab === "settings" && html`<${Settings} path=${`api/topics/${enc(name)}/settings`} readOnly=${session.readOnly} />`}

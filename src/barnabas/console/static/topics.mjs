@@ -30,7 +30,7 @@ function List({ rows, sort, onSort, onFavourite }) {
   const first = Math.max(0, Math.floor(view.top / ROW) - 8);
   const last = Math.min(rows.length, Math.ceil((view.top + view.height) / ROW) + 8);
   const head = (name, minor) => html`<span role="columnheader" class=${`${name === "name" ? "" : "num"} ${minor ? "minor" : ""}`} aria-sort=${sort === name ? (name === "name" ? "ascending" : "descending") : "none"}>
-    <button onClick=${() => onSort(name)}>${t(`topics.${name}`)}${sort === name ? " ▾" : ""}</button></span>`;
+    <button onClick=${() => onSort(name)}>${t(`topics.${name}`)}${sort === name ? (name === "name" ? " ▴" : " ▾") : ""}</button></span>`;
   const number = (n, form = count) => (n < 0 ? "…" : form(n));
   return html`<div role="table" aria-label=${t("menu.topics")} aria-rowcount=${rows.length + 1}><div role="row" class="line head">${head("name")}${head("partitions")}${head("replicas", true)}${head("bytes")}${head("rate", true)}</div>
     <div class="list" role="rowgroup" ref=${box} onScroll=${look}><div role="presentation" style=${{ height: `${rows.length * ROW}px` }}></div>
