@@ -62,10 +62,15 @@ def shell_classpath() -> str:
 
 
 def run_tool(
-    main_class: str, *arguments: str, timeout: float = 60, class_path: str | None = None
+    main_class: str,
+    *arguments: str,
+    timeout: float = 60,
+    class_path: str | None = None,
+    system: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's command-line tools by its class, such as org.apache.kafka.tools.TopicCommand."""
-    command = ["java", "-Xmx512m", "-cp", class_path or classpath(), main_class, *arguments]
+    properties = [f"-D{name}={value}" for name, value in (system or {}).items()]
+    command = ["java", "-Xmx512m", *properties, "-cp", class_path or classpath(), main_class, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
 
 
@@ -89,7 +94,8 @@ class ApacheKafka:
         self.port, self.controller_port = free_port(), free_port()
         self.folder = make_folder("apache-kafka-")
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
-        self._options = [f"-Xmx{heap}", *(f"-D{name}={value}" for name, value in (system or {}).items())]
+        self._heap = heap
+        self.system = dict(system or {})
         self._class_path = class_path
         self._zookeeper = zookeeper
         self.settings = dict(settings or {})
@@ -117,13 +123,14 @@ class ApacheKafka:
     def launch(self) -> None:
         """Format the storage on the first start, and run."""
         properties = self.folder / "server.properties"
-        if not properties.exists():
-            properties.write_text(self._properties(), encoding="utf-8")
-            if self._zookeeper is None:
-                options = ("-t", "YmFybmFiYXMtcGVlci0wMQ", "-c", str(properties), *self._format_options)
-                self._java("kafka.tools.StorageTool", "format", *options)
+        is_first = not properties.exists()
+        properties.write_text(self._properties(), encoding="utf-8")
+        if is_first and self._zookeeper is None:
+            options = ("-t", "YmFybmFiYXMtcGVlci0wMQ", "-c", str(properties), *self._format_options)
+            self._java("kafka.tools.StorageTool", "format", *options)
         jars = self._class_path or classpath()
-        command = ["java", *self._options, "-cp", jars, "kafka.Kafka", str(properties)]
+        options = [f"-Xmx{self._heap}", *(f"-D{name}={value}" for name, value in self.system.items())]
+        command = ["java", *options, "-cp", jars, "kafka.Kafka", str(properties)]
         with (self.folder / "kafka.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
 

@@ -78,7 +78,7 @@ class ZooKeeper:
         self.port = free_port()
         self.secure_port = free_port() if certificates is not None else 0
         self._certificates = certificates
-        self._users = users or {}
+        self.users = dict(users or {})
         self.folder = make_folder("zookeeper-")
         self.servers = f"127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
@@ -105,9 +105,9 @@ class ZooKeeper:
                 "ssl.clientAuth": "none",
             }
         options = []
-        if self._users:
+        if self.users:
             settings["authProvider.1"] = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
-            users = " ".join(f'user_{name}="{password}"' for name, password in self._users.items())
+            users = " ".join(f'user_{name}="{password}"' for name, password in self.users.items())
             module = "org.apache.zookeeper.server.auth.DigestLoginModule"
             (self.folder / "jaas.conf").write_text(f"Server {{ {module} required {users}; }};", encoding="utf-8")
             options = [f"-Djava.security.auth.login.config={self.folder / 'jaas.conf'}"]
@@ -157,13 +157,12 @@ class ZooKeeperCluster:
         login: tuple[str, str] | None = None,
     ) -> None:
         """All brokers show ZooKeeper `login`, user and password, where it is given."""
-        self.zookeeper = ZooKeeper(users=dict([login]) if login is not None else None)
-        system, self._shown = self._login_of(login) if login is not None else ({}, {})
+        self.zookeeper = ZooKeeper()
+        self._shown: dict[str, str] = {}
         connect = f"{self.zookeeper.servers}{CHROOT}"
         jars = class_path()
         self.theirs = {
-            number: ApacheKafka(heap="256m", class_path=jars, zookeeper=connect, system=system)
-            for number in range(1, theirs + 1)
+            number: ApacheKafka(heap="256m", class_path=jars, zookeeper=connect) for number in range(1, theirs + 1)
         }
         self.ours = {number: BarnabasBroker() for number in range(theirs + 1, theirs + ours + 1)}
         self.brokers: dict[int, ApacheKafka | BarnabasBroker] = {**self.theirs, **self.ours}
@@ -171,16 +170,26 @@ class ZooKeeperCluster:
             own = {"broker.id": str(number), "broker.rack": f"rack-{number}", "zookeeper.connect": connect}
             listeners = {"listeners": f"PLAINTEXT://127.0.0.1:{broker.port}"}
             broker.settings.update({**_SETTINGS, **(settings or {}), **own, **listeners})
-            if number in self.ours:
-                broker.settings.update(self._shown)
+        if login is not None:
+            self.log_in(login)
 
-    def _login_of(self, login: tuple[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-        """Write how Java's brokers log in; returns their system property, and the settings of ours."""
+    def log_in(self, login: tuple[str, str]) -> dict[str, str]:
+        """From their next start on ZooKeeper knows a user and password, and all brokers show them.
+
+        Returns the system properties with which Java's tools log in.
+        """
         module = "org.apache.zookeeper.server.auth.DigestLoginModule required"
         text = f'{module} username="{login[0]}" password="{login[1]}";'
         path = self.zookeeper.folder / "client-jaas.conf"
         path.write_text(f"Client {{ {text} }};", encoding="utf-8")
-        return {"java.security.auth.login.config": str(path)}, {"zookeeper.sasl.jaas.config": text}
+        self.zookeeper.users = dict([login])
+        self._shown = {"zookeeper.sasl.jaas.config": text}
+        system = {"java.security.auth.login.config": str(path)}
+        for java in self.theirs.values():
+            java.system.update(system)
+        for broker in self.ours.values():
+            broker.settings.update(self._shown)
+        return system
 
     @property
     def bootstrap_servers(self) -> str:
