@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from barnabas.broker.network.host_addresses import addresses_of
 
 #: How long a connection may take, in seconds; one that takes longer proves nothing.
 _PATIENCE = 1.0
@@ -22,19 +24,15 @@ async def probe_port(host: str, port: int) -> PortState:
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(_PATIENCE):
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            states = [await _probe_address(loop, family, address) for family, _, _, _, address in found]
+            found = await addresses_of(host, port)
+            states = [await _probe_address(loop, family, address) for family, address in found]
     except OSError:  # TimeoutError is one
         return PortState(is_open=False, is_refused=False)
     is_refused = bool(states) and all(state.is_refused for state in states)
     return PortState(any(state.is_open for state in states), is_refused)
 
 
-async def _probe_address(
-    loop: asyncio.AbstractEventLoop,
-    family: int,
-    address: tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes],
-) -> PortState:
+async def _probe_address(loop: asyncio.AbstractEventLoop, family: int, address: tuple[Any, ...]) -> PortState:
     with socket.socket(family, socket.SOCK_STREAM) as sock:
         sock.setblocking(False)
         try:

@@ -6,6 +6,7 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING
 
+from barnabas.broker.network.host_addresses import addresses_of
 from barnabas.broker.network.socket_server import read_clocks
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class LifelineConnections:
         try:
             async with asyncio.timeout(_PATIENCE):
                 sock = await _connected(attempt.life.host, attempt.life.port)
-        except (OSError, UnicodeError, OverflowError) as problem:  # TimeoutError, and what is no address
+        except (OSError, OverflowError) as problem:  # TimeoutError, and what is no port
             is_refused = isinstance(problem, ConnectionRefusedError)
             self._lifelines.failed(attempt, read_clocks().now, is_refused=is_refused)
             self._after()
@@ -60,7 +61,7 @@ async def _connected(host: str, port: int) -> socket.socket:
     """Connect to one of a host's addresses. Raises `ConnectionRefusedError` where all of them refuse."""
     loop = asyncio.get_running_loop()
     problems: list[OSError] = []
-    for family, _, _, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+    for family, address in await addresses_of(host, port):
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
             sock.setblocking(False)
