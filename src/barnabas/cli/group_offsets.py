@@ -99,7 +99,11 @@ def _reset(args: argparse.Namespace) -> int:
 
 def _import(args: argparse.Namespace) -> int:
     with contextlib.nullcontext(sys.stdin) if args.file == "-" else Path(args.file).open(encoding="utf-8") as stream:
-        plan = parse_plan(stream.read())
+        text = stream.read()
+    try:
+        plan = parse_plan(text)
+    except IllegalArgumentError as problem:
+        raise IllegalArgumentError(f"{args.file}: {problem}") from None
     with admin_client(args) as admin:
         is_shared = bool(share_group.share_groups(admin, [args.group]))
         check = share_group.check_without_members if is_shared else _check_without_members

@@ -168,5 +168,6 @@ _ADVICE = {
     "TopicExistsError": "choose another name, or use --if-not-exists",
     "GroupNotEmptyError": "end its consumers first, `barnabas group describe` shows them",
     "UnknownMemberIdError": "the group has members: end its consumers first",
+    "SaslAuthenticationError": "see sasl.jaas.config, or sasl.username and sasl.password, in the settings",
     "GroupSubscribedToTopicError": "end the consumers that are subscribed to the topic first",
 }

@@ -171,7 +171,7 @@ def topology_of(reference: str) -> Topology:
     path = sys.path[:]
     sys.path.insert(0, os.getcwd())
     try:
-        found = load_attribute(reference, "the topology")
+        found = load_attribute(reference, "MODULE:NAME")
         made = found() if callable(found) else found
     finally:
         sys.path[:] = path

@@ -16,5 +16,5 @@ Rule 4. **No secret is shown**: a password, and what came out of a variable (`Re
 errors as well.
 
 `properties_file` reads Java's syntax; `topic_defaults` says what a broker's settings mean for topics that set nothing.
-Raises `ConfigError` for everything that is wrong with a setting, naming it, its value, and the nearest name.
+Raises `ConfigError` for everything that is wrong with a setting, naming it, its value, and what name is near.
 """

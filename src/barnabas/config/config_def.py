@@ -154,7 +154,7 @@ class ConfigDef:
     def key(self, name: str) -> ConfigKey:
         """Return the setting called `name`, with dots or underscores.
 
-        Raises `ConfigError` when there is none; the message names the nearest one.
+        Raises `ConfigError` when there is none; the message names the nearest one, if one is near.
         """
         key = self.keys.get(name) or self.keys.get(canonical_name(name))
         if key is None:
@@ -171,7 +171,7 @@ class ConfigDef:
         elsewhere = [s for s in SECTIONS if s != self.section and name in definitions(s).keys]
         if elsewhere:
             return f"{problem}, it belongs to: {', '.join(elsewhere)}"
-        nearest = difflib.get_close_matches(name, self.keys, n=1, cutoff=0.0)
+        nearest = difflib.get_close_matches(name, self.keys, n=1, cutoff=0.5)
         return f"{problem}; the nearest known one is {nearest[0]!r}" if nearest else problem
 
 

@@ -42,7 +42,8 @@ def test_names_are_written_with_dots_in_a_dict_and_underscores_as_keywords() -> 
         ("producer", "linger_m", "did you mean 'linger.ms'?"),
         ("consumer", "auto.ofset.reset", "did you mean 'auto.offset.reset'?"),
         ("producer", "group.id", "it belongs to: consumer"),
-        ("topic", "zzz", "the nearest known one is"),
+        ("producer", "idempotence", "the nearest known one is 'enable.idempotence'"),
+        ("topic", "zzz", "'zzz' is not a setting of the topic"),
     ],
 )
 def test_an_unknown_name_is_an_error_that_names_the_nearest(section: str, name: str, hint: str) -> None:
