@@ -12,6 +12,7 @@ import shutil
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -34,17 +35,6 @@ if os.environ.get("BARNABAS_UNCOMPILED") or os.environ.get("BARNABAS_BREAK"):
 
     sitecustomize.install()
 
-# What shares one Spark, one Apache Kafka or one broker; the rest goes by files, which share fixtures of a module.
-LONG_GROUPS = ["spark", "apache-kafka", "interop"]
-
-
-def _group(item: pytest.Item) -> str:
-    folder = Path(item.nodeid.partition("::")[0]).parts[1]
-    if folder in LONG_GROUPS:
-        return folder
-    parameters = getattr(getattr(item, "callspec", None), "params", {})
-    return "apache-kafka" if parameters.get("bootstrap_servers") == "apache-kafka" else item.nodeid.partition("::")[0]
-
 
 def pytest_configure(config: pytest.Config) -> None:
     """Have each test leave the process as it found it (`-p no:leftovers` leaves that out), and every failure told.
@@ -64,21 +54,29 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(printable_tracebacks, "printable_tracebacks")
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep together what `group_scheduling` says, for `--dist loadgroup`."""
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from tests.support.group_scheduling import GroupScheduling
+
+    return GroupScheduling(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Name the group that each test runs in, for `--dist loadgroup`."""
-    if config.getoption("dist", "no") != "loadgroup":
-        return
-    groups = {item: _group(item) for item in items}
-    for item, group in groups.items():
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: LONG_GROUPS.index(groups[item]) if groups[item] in LONG_GROUPS else len(LONG_GROUPS))
+    """Begin with the groups that take longest, in a process of pytest-xdist."""
+    # There `dist` is "no", and this says what it was.
+    if config.getoption("loadgroup", default=False):
+        from tests.support.group_scheduling import place_of
+
+        items.sort(key=lambda item: place_of(item.nodeid))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Fetch what a fresh machine lacks before the first test, as the limit of a test's time holds for its fixtures."""
     folders = {Path(item.nodeid.partition("::")[0]).parts[1] for item in session.items}
-    if session.config.option.collectonly or not folders & {"contract", *LONG_GROUPS} or not shutil.which("java"):
+    if session.config.option.collectonly or not folders & {"contract", "interop", "spark"} or not shutil.which("java"):
         return
     from tests.peers import apache_kafka, spark_kafka_connector
 

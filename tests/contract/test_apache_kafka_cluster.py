@@ -26,7 +26,7 @@ from tests.peers.apache_kafka import ApacheKafka
 from tests.peers.apache_kafka_cluster import ApacheKafkaCluster
 from tests.peers.mixed_cluster import BarnabasBroker, MixedCluster
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("apache-kafka-cluster")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 ONE_REPLICA = {"min.insync.replicas": "1"}
 SOON = {"reconnect.backoff.max.ms": 500, "retry.backoff.max.ms": 500}

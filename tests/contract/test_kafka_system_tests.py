@@ -22,7 +22,7 @@ from tests.contract.waiting import eventually
 from tests.peers import apache_kafka
 from tests.peers.mixed_cluster import MixedCluster
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("kafka-system-tests")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 SOON = {"reconnect.backoff.max.ms": 500, "retry.backoff.max.ms": 500}
 #: Windows of quotas as Kafka's test wants them.

@@ -20,7 +20,7 @@ from tests.contract.waiting import eventually, in_sync_replicas
 from tests.peers import zookeeper
 from tests.peers.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.timeout(200), pytest.mark.xdist_group("zookeeper-cluster")]
+pytestmark = [pytest.mark.timeout(200)]
 
 _SOON = {"reconnect.backoff.max.ms": 200, "retry.backoff.max.ms": 200}
 _FEW = {"offsets.topic.num.partitions": 2, "transaction.state.log.num.partitions": 2}

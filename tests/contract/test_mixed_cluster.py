@@ -28,7 +28,7 @@ from tests.contract.mixed_world import (
 from tests.peers import apache_kafka
 from tests.peers.mixed_cluster import MixedCluster
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("mixed-cluster")]
+pytestmark = [pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")

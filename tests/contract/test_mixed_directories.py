@@ -20,7 +20,7 @@ from tests.peers import apache_kafka
 from tests.peers.mixed_cluster import MixedCluster
 from tests.support.core_broker import SocketClient
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("mixed-directories")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 PARTITIONS, RECORDS = 4, 400
 

@@ -20,7 +20,7 @@ from tests.contract.waiting import eventually
 from tests.peers import apache_kafka
 from tests.peers.mixed_cluster import MixedCluster
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(580), pytest.mark.xdist_group("mixed-history")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(580)]
 
 TOPIC, PARTITIONS = "history", 6
 _INNER = {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INNER:PLAINTEXT,CONTROLLER:PLAINTEXT"}

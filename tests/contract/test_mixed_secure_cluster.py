@@ -24,7 +24,7 @@ from tests.peers import apache_kafka
 from tests.peers.mixed_cluster import MixedCluster
 from tests.peers.secure_kafka import Certificates
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.xdist_group("mixed-secure-cluster")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 _LOGIN = "org.apache.kafka.common.security"
 _PLAIN = f'{_LOGIN}.plain.PlainLoginModule required username="node" password="s3" user_node="s3";'

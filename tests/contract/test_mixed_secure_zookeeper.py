@@ -33,7 +33,7 @@ from tests.peers import zookeeper
 from tests.peers.apache_kafka import free_port
 from tests.peers.zookeeper import ZooKeeperCluster
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("zookeeper-cluster")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 T = TypeVar("T")
 _JAVA, _OURS = 1, 2

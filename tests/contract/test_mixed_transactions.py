@@ -26,7 +26,7 @@ from tests.contract.waiting import eventually
 from tests.peers import apache_kafka
 from tests.peers.mixed_cluster import MixedCluster
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(580), pytest.mark.xdist_group("mixed-transactions")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(580)]
 
 STATES = "__transaction_state"
 #: Brokers of Apache Kafka, and ours.

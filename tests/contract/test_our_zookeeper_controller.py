@@ -36,7 +36,7 @@ from tests.contract.waiting import eventually
 from tests.peers import zookeeper
 from tests.peers.zookeeper import ZooKeeperCluster
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("zookeeper-cluster")]
+pytestmark = [pytest.mark.timeout(300)]
 
 _REPLICAS = {n: [(n + k) % 3 + 1 for k in range(3)] for n in range(6)}
 

@@ -15,7 +15,7 @@ from barnabas.cli.main import main
 from tests.contract.waiting import create_once, eventually
 from tests.peers import apache_kafka
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.xdist_group("reassigned-directories")]
+pytestmark = [pytest.mark.timeout(180)]
 
 TOPIC, RECORDS = "flights", 20
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"

@@ -18,7 +18,6 @@ from tests.peers.secure_kafka import Certificates
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(400),
-    pytest.mark.xdist_group("mixed-secure-cluster"),
 ]
 
 _FEW = {"default.replication.factor": "1", "min.insync.replicas": "1", "offsets.topic.replication.factor": "1"}

@@ -30,7 +30,7 @@ _UP = (sys.executable, "-m", "barnabas.cli.main", "up", "--brokers", "2", "--sec
 _ZOOKEEPER = pytest.param(
     ("--zookeeper",),
     id="zookeeper",
-    marks=[pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("zookeeper-cluster")],
+    marks=[pytest.mark.slow, pytest.mark.timeout(300)],
 )
 
 

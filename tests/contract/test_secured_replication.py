@@ -25,7 +25,7 @@ from tests.contract.waiting import eventually
 from tests.peers import zookeeper
 from tests.support.patience import PATIENCE
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.xdist_group("zookeeper-cluster")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 _UP = (sys.executable, "-m", "barnabas.cli.main", "up", "--brokers", "3", "--secure", "--listen", "localhost:0")
 _SOON = {"reconnect.backoff.max.ms": 200, "retry.backoff.max.ms": 200}

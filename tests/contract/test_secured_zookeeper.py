@@ -22,7 +22,7 @@ from tests.peers.mixed_cluster import BarnabasBroker
 from tests.peers.secure_kafka import Certificates
 from tests.peers.zookeeper import ZooKeeper, ZooKeeperCluster
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(200), pytest.mark.xdist_group("zookeeper-cluster")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
 
 _CHROOT = "/secured"
 _LOGIN = 'org.apache.zookeeper.server.auth.DigestLoginModule required username="kafka" password="s3";'

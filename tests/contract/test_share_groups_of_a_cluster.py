@@ -23,7 +23,7 @@ from tests.peers import apache_kafka
 from tests.peers.java_tools import JavaTools
 from tests.peers.mixed_cluster import MixedCluster
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("share-cluster")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 QUICK = {
     "group.share.heartbeat.interval.ms": "200",

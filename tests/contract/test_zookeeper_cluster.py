@@ -33,7 +33,7 @@ from tests.contract.waiting import eventually
 from tests.peers import zookeeper
 from tests.peers.zookeeper import ZooKeeperCluster
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("zookeeper-cluster")]
+pytestmark = [pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")

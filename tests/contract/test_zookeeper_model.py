@@ -31,7 +31,7 @@ from barnabas.testing.simulator.cluster.zookeeper_model import ModelZooKeeper
 from tests.peers import zookeeper
 from tests.peers.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("zookeeper-model")]
+pytestmark = [pytest.mark.timeout(120)]
 
 PATHS = ("/a", "/a/b", "/a/b/c", "/d", "/d/e")
 VERSIONS = (ANY_VERSION, ANY_VERSION, 0, 1, 2)

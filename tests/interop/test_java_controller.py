@@ -8,7 +8,7 @@ from tests.peers import apache_kafka
 from tests.support.controller_scenarios import differences
 from tools.controller_vectors import CONFIG, levels, recorded
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("java-controller")]
+pytestmark = [pytest.mark.slow]
 
 
 @pytest.mark.skipif(apache_kafka.why_not() is not None, reason=str(apache_kafka.why_not()))

@@ -24,7 +24,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(apache_kafka.why_not() is not None, reason=str(apache_kafka.why_not())),
     pytest.mark.timeout(300),
-    pytest.mark.xdist_group("kafkas-tools-on-a-cluster"),
 ]
 
 Run = Callable[..., str]

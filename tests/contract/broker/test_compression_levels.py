@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -37,25 +37,37 @@ def stored_bytes(servers: str, topic: str, configs: dict[str, str]) -> int:
         return directory.replica_infos[TopicPartition(topic, 0)].size
 
 
-@pytest.mark.parametrize("codec", LEVELS)
-def test_a_higher_level_stores_fewer_bytes(codec: str) -> None:
-    low, high = LEVELS[codec]
-    with Broker() as broker:
-        servers = broker.bootstrap_servers
-        sizes = {level: stored_bytes(servers, f"t{level}", at_level(codec, level)) for level in (low, high)}
-    with Broker(config=at_level(codec, high)) as broker:
-        by_default = stored_bytes(broker.bootstrap_servers, "t", {})
-
-    assert sizes[high] < 0.95 * sizes[low]
-    assert by_default == pytest.approx(sizes[high], rel=0.01)  # timestamps differ
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """A broker at the high levels, for topics that say none."""
+    with Broker(config={f"compression.{codec}.level": high for codec, (_, high) in LEVELS.items()}) as running:
+        yield running
 
 
-@pytest.mark.parametrize("codec", LEVELS)
+@pytest.fixture(scope="module", params=LEVELS)
+def sizes(request: pytest.FixtureRequest, broker: Broker) -> dict[tuple[str, int], int]:
+    """What a codec makes of `VALUES` at its two levels."""
+    codec: str = request.param
+    return {
+        (codec, level): stored_bytes(broker.bootstrap_servers, f"{codec}-{level}", at_level(codec, level))
+        for level in LEVELS[codec]
+    }
+
+
+def test_a_higher_level_stores_fewer_bytes(sizes: dict[tuple[str, int], int]) -> None:
+    low, high = sizes.values()
+    assert high < 0.95 * low
+
+
+def test_a_topic_without_a_level_has_that_of_the_broker(broker: Broker, sizes: dict[tuple[str, int], int]) -> None:
+    (codec, level) = list(sizes)[-1]
+    by_default = stored_bytes(broker.bootstrap_servers, codec, {"compression.type": codec})
+    assert by_default == pytest.approx(sizes[codec, level], rel=0.01)  # timestamps differ
+
+
 def test_the_sizes_are_those_of_apache_kafka(
-    kafka: apache_kafka.ApacheKafka, new_name: Callable[[str], str], codec: str
+    kafka: apache_kafka.ApacheKafka, new_name: Callable[[str], str], sizes: dict[tuple[str, int], int]
 ) -> None:
-    with Broker() as broker:
-        for level in LEVELS[codec]:
-            ours = stored_bytes(broker.bootstrap_servers, f"t{level}", at_level(codec, level))
-            theirs = stored_bytes(kafka.bootstrap_servers, new_name("levels"), at_level(codec, level))
-            assert ours == pytest.approx(theirs, rel=0.1), (codec, level)
+    for (codec, level), ours in sizes.items():
+        theirs = stored_bytes(kafka.bootstrap_servers, new_name("levels"), at_level(codec, level))
+        assert ours == pytest.approx(theirs, rel=0.1), (codec, level)
