@@ -256,6 +256,20 @@ def test_the_stage_shows_every_scene(tmp_path: Path) -> None:
             time.sleep(0.5)
         assert found["subjects"]["group"] == ["shop"]
         assert {"orders", "payments"} == {*found["subjects"]["producer"]}
+
+        def lanes(scene: str, subject: str) -> dict[str, list[dict[str, Any]]]:
+            shown = console.get(f"/api/anatomy/{scene}?subject={subject}")["picture"]["lanes"]
+            return {lane["title"]: lane["boxes"] for lane in reversed(shown)}
+
+        eventually(lambda: "serializers" in lanes("producer", "orders"))
+        producer = lanes("producer", "orders")
+        assert [box["facts"]["serializer"] for box in producer["serializers"]] == ["StringSerializer", "bytes"]
+        assert producer["partitioner"][0]["label"] == "murmur2(key) % partitions"
+        # One of five transactions is given up: where its records lie is told with the marker behind them.
+        eventually(lambda: "log_aborted" in lanes("log", "totals-0"))
+        for box in lanes("log", "totals-0")["log_aborted"]:
+            first, _, last = box["label"].partition(" to ")
+            assert int(first) <= int(last or first) == box["facts"]["marker"] - 1
         assert console.close() == 0
 
 

@@ -484,3 +484,28 @@ def test_what_does_not_go_with_logins_is_said_at_the_start(cluster: Cluster, opt
     assert done.returncode == 2, done.stderr
     assert says in done.stderr
     assert "hunter2" not in done.stderr
+
+
+def test_a_trusted_proxy_says_who_asks_and_that_it_speaks_tls(cluster: Cluster) -> None:
+    name = "console.example"
+    options = ["--allowed-host", name, "--trusted-proxy", "127.0.0.1"]
+
+    def answer(running: RunningConsole, address: str, user: str, secret: str) -> tuple[int, dict[str, str]]:
+        document = {"user": user, "mechanism": "PLAIN", "password": secret}
+        headers = {
+            "Content-Type": "application/json", "Host": name, "Origin": f"https://{name}",
+            "X-Forwarded-For": f"198.51.100.7, {address}", "X-Forwarded-Proto": "https",
+        }  # fmt: skip
+        return Visitor(running.address).ask("POST", "/api/login", json.dumps(document), headers)[:2]
+
+    with RunningConsole(cluster.servers, *LOGIN, *options) as running:
+        for number in range(20):
+            assert answer(running, "203.0.113.5", f"guessed-{number}", "x")[0] == 401
+        assert answer(running, "203.0.113.5", "guessed-20", "x")[0] == 429
+        status, given = answer(running, "203.0.113.6", "reader", password("reader"))
+        assert status == 200
+        assert "Secure" in [part.strip() for part in given["set-cookie"].split(";")]
+    with RunningConsole(cluster.servers, *LOGIN, *options[:2]) as running:
+        status, given = answer(running, "203.0.113.6", "reader", password("reader"))
+        assert status == 200
+        assert "Secure" not in [part.strip() for part in given["set-cookie"].split(";")]

@@ -10,6 +10,19 @@ from typing import NamedTuple
 # --- producer: from the accumulator to the acknowledgement
 
 
+class SerializersChosen(NamedTuple):
+    """What `send` does with each record before it is appended: `key` and `value` name the serializers.
+
+    `partitioner` names the class that chooses the partition where a record has none. An empty text stands for bytes
+    that stay as they are, and for the built-in partitioner.
+    """
+
+    client: str
+    key: str
+    value: str
+    partitioner: str
+
+
 class StickyPartition(NamedTuple):
     """The built-in partitioner drew the partition that records without a key go to, until batch.size bytes went there.
 
@@ -443,7 +456,10 @@ class TransactionState(NamedTuple):
 
 
 class MarkerWritten(NamedTuple):
-    """The leader of a partition put the end of a transaction into its log; `outcome` is commit or abort."""
+    """The leader of a partition put the end of a transaction into its log; `outcome` is commit or abort.
+
+    `first_offset` is where the transaction's records begin in this log; -1 where it has none.
+    """
 
     topic: str
     partition: int
@@ -451,6 +467,7 @@ class MarkerWritten(NamedTuple):
     epoch: int
     outcome: str
     offset: int
+    first_offset: int = -1
 
 
 # --- Spark's source: the driver, which plans micro-batches; `query` is its group, or what it reads
@@ -564,8 +581,8 @@ class Violation(NamedTuple):
 
 
 Event = (
-    StickyPartition | BatchOpened | BatchDrained | BatchRequeued | BatchSplit | BatchEnded | BatchFilled |
-    MemoryUsed | RequestUnsent | RequestInFlight | RequestAnswered | RequestCompleted | NodeConnected |
+    SerializersChosen | StickyPartition | BatchOpened | BatchDrained | BatchRequeued | BatchSplit | BatchEnded |
+    BatchFilled | MemoryUsed | RequestUnsent | RequestInFlight | RequestAnswered | RequestCompleted | NodeConnected |
     NodeDisconnected | RequestReceived | RequestParked | ResponseSent | ConnectionEnded | PollEntered |
     PollLeft | FetchCompleted | FetchDrained | PositionMoved | OffsetCommitted | MemberState | MemberAssigned |
     GroupState | GroupMemberJoined | GroupMemberLeft | LogMoved | LogRead | SegmentRolled | SegmentsDeleted |

@@ -14,6 +14,7 @@ from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer, anatomy
 from barnabas.anatomy.recorder import Recorder
 from barnabas.anatomy.writer import RecordingWriter
 from barnabas.errors import KafkaError
+from barnabas.serializers import StringSerializer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,10 +90,12 @@ class Stage:
         return {"bootstrap_servers": self._broker.bootstrap_servers, "client_id": name}
 
     def _produce(self, name: str) -> None:
-        with Producer(**self._connection(name), linger_ms=20, batch_size=2048) as producer:
-            while not self._is_over.wait(0.05):
-                for _ in range(self._random.randint(1, 12)):
-                    key = f"customer-{self._random.randint(1, 40)}".encode()
+        settings: dict[str, Any] = {"linger_ms": 200, "batch_size": 2048, "key_serializer": StringSerializer()}
+        with Producer(**self._connection(name), **settings) as producer:
+            while not self._is_over.wait(0.03):
+                for _ in range(self._random.randint(1, 4)):
+                    # Some have no key: the partitioner sends them where it sent those before, until a batch is full.
+                    key = f"customer-{self._random.randint(1, 40)}" if self._random.random() < 0.7 else None
                     producer.send(TOPIC, key=key, value=b"x" * self._random.randint(20, 200))
 
     def _transact(self, name: str) -> None:
@@ -103,6 +106,8 @@ class Stage:
                 for _ in range(5):
                     producer.send(TABLE, key=f"total-{self._random.randint(1, 9)}".encode(), value=b"y" * 60)
                 if self._random.random() < 0.2:
+                    # Records that were not sent yet would leave no trace in the log.
+                    producer.flush()
                     producer.abort_transaction()
                 else:
                     producer.commit_transaction()

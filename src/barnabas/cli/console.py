@@ -45,6 +45,8 @@ def add_parser(subparsers: Subparsers) -> None:
     repeatable = partial(parser.add_argument, action="append", default=[])
     other = "another name that browsers know it by, such as a proxy's; repeatable"
     repeatable("--allowed-host", metavar="HOST[:PORT]", help=other)
+    proxy = "a reverse proxy's address or network, whose X-Forwarded-* are believed; repeatable"
+    repeatable("--trusted-proxy", metavar="ADDRESS", help=proxy)
     parser.add_argument("--tls-certificate", metavar="FILE", help="serve by TLS, which other hosts than 127.0.0.1 need")
     parser.add_argument("--tls-key", metavar="FILE", help="the certificate's private key")
     parser.add_argument("--schema-registry", metavar="URL", help="its schemas are shown, and read Avro, JSON, Protobuf")
@@ -149,6 +151,7 @@ def _free_address() -> str:
 def _settings(args: Namespace) -> ConsoleSettings:
     from barnabas.broker.config import parse_address
     from barnabas.console import masking
+    from barnabas.console.proxies import parse_network
     from barnabas.console.settings import ConsoleSettings
 
     host, port = parse_address(args.listen)
@@ -176,6 +179,7 @@ def _settings(args: Namespace) -> ConsoleSettings:
         topologies=_topologies(args.topology),
         change_log=args.change_log,
         masks=tuple(map(masking.parse_rule, args.mask)),
+        trusted_proxies=tuple(map(parse_network, args.trusted_proxy)),
         **_messages(args.protobuf, args.protobuf_type),
     )
 

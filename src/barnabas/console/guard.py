@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, PlainTextResponse
 
 from barnabas.console.change_log import LARGEST_BODY as LARGEST_NOTED
 from barnabas.console.change_log import ChangeLog
+from barnabas.console.proxies import Proxies
 from barnabas.console.sessions import STRANGER, Sessions
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Rules(NamedTuple):
     """What is let through: by these `Host`s, with this cookie; changes only unless `read_only`.
 
     With `by_login` strangers get the page's files, which are the same everywhere, and may log in. `proxied` are those
-    of the hosts at which a proxy may speak TLS where the console does not.
+    of the hosts at which a proxy may speak TLS where the console does not; `proxies` are trusted to say whether.
     """
 
     hosts: Collection[str]
@@ -69,6 +70,7 @@ class Rules(NamedTuple):
     over_tls: bool
     by_login: bool = False
     proxied: Collection[str] = ()
+    proxies: Proxies = Proxies(())
 
 
 class Guard:
@@ -87,6 +89,7 @@ class Guard:
             return
         if scope["type"] != "http":
             raise RuntimeError(f"the console speaks HTTP only, not {scope['type']}")
+        scope = self._rules.proxies.seen_through(scope)
         scope.setdefault("state", {})["status"] = 0
 
         async def send_guarded(message: Message) -> None:
@@ -135,17 +138,17 @@ class Guard:
         if not is_known and not self._is_for_strangers(path, method):
             return _NOT_LOGGED_IN[self._rules.by_login]
         if path.startswith(API):
-            refusal = _of_origin(headers, self._schemes(headers), is_change=method == "POST")
+            refusal = _of_origin(headers, self._schemes(request), is_change=method == "POST")
             if refusal is not None:
                 return refusal
         if method == "POST":
             return self._of_change(path, headers)
         return None
 
-    def _schemes(self, headers: Headers) -> tuple[str, ...]:
-        if self._rules.over_tls:
+    def _schemes(self, request: HTTPConnection) -> tuple[str, ...]:
+        if self._rules.over_tls or request.scope["scheme"] == "https":
             return ("https",)
-        return ("http", "https") if headers["host"].lower() in self._rules.proxied else ("http",)
+        return ("http", "https") if request.headers["host"].lower() in self._rules.proxied else ("http",)
 
     def _is_for_strangers(self, path: str, method: str) -> bool:
         if not self._rules.by_login:
@@ -190,7 +193,7 @@ def _of_origin(headers: Headers, schemes: Collection[str], *, is_change: bool) -
 
 
 def address_of(request: HTTPConnection) -> str:
-    """Return where a request came from, as the connection says."""
+    """Return where a request came from: as the connection says, or as a trusted proxy does."""
     return request.client.host if request.client else "?"
 
 

@@ -37,11 +37,11 @@ HOUSEKEEPING_SECONDS = 15.0
 class Logins:
     """Those who are logged in, by the numbers of their sessions; an async context manager.
 
-    `set_cookie` puts a session into a response.
+    `set_cookie` puts a session into the response to a request.
     """
 
     def __init__(
-        self, settings: ConsoleSettings, shared: Shared, set_cookie: Callable[[Response, str | None], None]
+        self, settings: ConsoleSettings, shared: Shared, set_cookie: Callable[[Request, Response, str | None], None]
     ) -> None:
         self.sessions = Sessions(time.monotonic, on_end=self._ended)
         self._settings = settings
@@ -144,7 +144,7 @@ class Logins:
         clients.start()
         log.info("%s: %r has logged in", address, user)
         response = JSONResponse({"user": user})
-        self._set_cookie(response, session)
+        self._set_cookie(request, response, session)
         return response
 
     async def _tried(self, credentials: Credentials) -> SessionClients:
@@ -163,7 +163,7 @@ class Logins:
     async def _log_out(self, request: Request) -> Response:
         self.sessions.end(request.scope["state"]["who"].number)
         response = JSONResponse({})
-        self._set_cookie(response, None)
+        self._set_cookie(request, response, None)
         return response
 
 

@@ -45,6 +45,7 @@ from barnabas.console.commands import Commands
 from barnabas.console.decoders import Decoders
 from barnabas.console.guard import LOG_IN, LOGIN, SESSION, Guard, Rules
 from barnabas.console.login_routes import Logins
+from barnabas.console.proxies import Proxies
 from barnabas.console.record_routes import RecordRoutes
 from barnabas.console.registry import Registry
 from barnabas.console.scan_threads import ScanThreads
@@ -160,6 +161,7 @@ class Console:
             over_tls=self._over_tls,
             by_login=self._logins is not None,
             proxied=frozenset(name.lower() for name in self._settings.allowed_hosts),
+            proxies=Proxies(self._settings.trusted_proxies),
         )
         application = Starlette(
             routes=self._routes(),
@@ -358,14 +360,15 @@ class Console:
             )
             return PlainTextResponse(text, 401)
         response = RedirectResponse("/", 303)
-        self._set_cookie(response, session)
+        self._set_cookie(request, response, session)
         return response
 
-    def _set_cookie(self, response: Response, session: str | None) -> None:
+    def _set_cookie(self, request: Request, response: Response, session: str | None) -> None:
         """Give a session to the browser, or with None have it forget its own."""
         age = None if session is not None else 0
+        is_secure = self._over_tls or request.scope["scheme"] == "https"
         response.set_cookie(
-            self._cookie, session or "", max_age=age, httponly=True, samesite="strict", secure=self._over_tls, path="/"
+            self._cookie, session or "", max_age=age, httponly=True, samesite="strict", secure=is_secure, path="/"
         )
 
     @property

@@ -12,6 +12,7 @@ from barnabas.errors import ConfigError
 if TYPE_CHECKING:
     from barnabas.console.masking import Rule
     from barnabas.console.protobuf_values import MessageRule, Messages
+    from barnabas.console.proxies import Network
     from barnabas.streams.topology.description import TopologyDescription
 
 
@@ -24,7 +25,8 @@ class ConsoleSettings(NamedTuple):
     of Spark's queries, or directories of them, `topologies` of streams applications by their ids. `change_log` is the
     file that changes are noted in, `masks` say what of records is not shown. `messages` are Protobuf's by name, and
     `message_rules` say which topics hold them. With `login` each session logs in to the cluster by one
-    of these mechanisms, and the clients' settings say nothing of who they are.
+    of these mechanisms, and the clients' settings say nothing of who they are. `trusted_proxies` are the addresses of
+    reverse proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed.
     """
 
     clients: Mapping[str, Mapping[str, Any]]
@@ -44,6 +46,7 @@ class ConsoleSettings(NamedTuple):
     messages: Messages | None = None
     message_rules: tuple[MessageRule, ...] = ()
     login: tuple[str, ...] = ()
+    trusted_proxies: tuple[Network, ...] = ()
 
     @property
     def has_cluster(self) -> bool:

@@ -194,6 +194,28 @@ def test_a_log_shows_the_ends_of_transactions_in_it() -> None:
     assert boxes(found, "log_markers") == [("abort 9", "split"), ("commit 3", "good")]
 
 
+def test_a_log_shows_aborted_ranges_as_long_as_it_has_them() -> None:
+    told: list[Event] = [
+        e.LogMoved("t", 0, 0, 20, 20, 20, 0, 900), e.MarkerWritten("t", 0, 7, 0, "abort", 15, 12),
+        e.MarkerWritten("t", 0, 8, 0, "abort", 9, 3), e.MarkerWritten("t", 0, 9, 0, "commit", 19, 16),
+        e.MarkerWritten("t", 0, 5, 0, "abort", 20),
+    ]  # fmt: skip
+    found = play("log", "t-0", *told)
+    assert boxes(found, "log_aborted") == [("3 to 8", "bad"), ("12 to 14", "bad")]
+    later = play("log", "t-0", *told, e.SegmentsDeleted("t", 0, 10, 1, "retention.ms"))
+    assert boxes(later, "log_aborted") == [("12 to 14", "bad")]
+
+
+def test_a_producer_shows_what_becomes_of_a_record_before_it_is_appended() -> None:
+    opened = e.BatchOpened("p", 1, "t", 0)
+    found = play("producer", "p", opened, e.SerializersChosen("p", "StringSerializer", "", ""))
+    assert [lane.title for lane in found.lanes][:3] == ["serializers", "partitioner", "deque"]
+    assert boxes(found, "serializers") == [("key", "done"), ("value", "split")]
+    assert boxes(found, "partitioner") == [("murmur2(key) % partitions", "done")]
+    own = play("producer", "p", opened, e.SerializersChosen("p", "", "", "ByCity"))
+    assert boxes(own, "partitioner") == [("ByCity", "done")]
+
+
 def test_an_open_batch_fills_between_two_events_and_the_memory_with_it() -> None:
     opened = e.BatchOpened("p", 1, "t", 0)
     told = (opened, e.BatchFilled("p", 1, 5, 400, 1600), e.MemoryUsed("p", 96, 128, 0))

@@ -32,6 +32,8 @@ class LogScene:
         self._work: deque[Box] = deque(maxlen=LAST)
         self._works = 0
         self._markers: deque[Box] = deque(maxlen=LAST)
+        # Last offset of an aborted transaction's records → its box.
+        self._aborted: dict[int, Box] = {}
         self._read: deque[Box] = deque(maxlen=LAST)
         self._reads = 0
 
@@ -59,9 +61,7 @@ class LogScene:
                 del self._segments[base]
             self._segments[event.base_offset] = event.size
         elif isinstance(event, events.MarkerWritten):
-            whose: Facts = {"producer_id": event.producer_id, "epoch": event.epoch}
-            kind = "good" if event.outcome == "commit" else "split"
-            self._markers.appendleft(Box(f"marker {event.offset}", f"{event.outcome} {event.offset}", kind, whose))
+            self._ended(event)
         elif isinstance(event, events.LogRead):
             self._found(event)
         else:
@@ -69,6 +69,17 @@ class LogScene:
             facts = {"bytes_before": event.bytes_before, "bytes_after": event.bytes_after, "keys": event.keys}
             self._did("cleaned", "good", {"end_offset": event.end_offset, **facts})
         return True
+
+    def _ended(self, event: events.MarkerWritten) -> None:
+        whose: Facts = {"producer_id": event.producer_id, "epoch": event.epoch}
+        kind = "good" if event.outcome == "commit" else "split"
+        self._markers.appendleft(Box(f"marker {event.offset}", f"{event.outcome} {event.offset}", kind, whose))
+        if event.outcome == "abort" and 0 <= event.first_offset < event.offset:
+            first, last = event.first_offset, event.offset - 1
+            span = f"{first} to {last}" if last > first else f"{first}"
+            self._aborted[last] = Box(
+                f"aborted {first} {event.producer_id}", span, "bad", {**whose, "marker": event.offset}
+            )
 
     def _found(self, event: events.LogRead) -> None:
         self._reads += 1
@@ -92,6 +103,7 @@ class LogScene:
                 lane("offsets", self._offset_boxes()),
                 lane("log_reads", self._read),
                 lane("log_markers", self._markers),
+                *((lane("log_aborted", self._aborted_boxes()),) if self._aborted else ()),
                 lane("log_work", self._work),
             )
         )
@@ -100,6 +112,11 @@ class LogScene:
         for name in _OFFSETS:
             if name in self._offsets:
                 yield Box(name, f"{name.replace('_', ' ')} {self._offsets[name]}", "done", {})
+
+    def _aborted_boxes(self) -> Iterator[Box]:
+        """Ranges that are still in the log, in its order."""
+        start = self._offsets.get("start_offset", 0)
+        return (box for last, box in sorted(self._aborted.items()) if last >= start)
 
     def _segment_boxes(self) -> Iterator[Box]:
         bases = sorted(self._segments)

@@ -14,6 +14,7 @@ from barnabas.anatomy.scenes.scene import LAST
 if TYPE_CHECKING:
     from barnabas.anatomy.events import Event
 
+_Looked = events.MemoryUsed | events.StickyPartition | events.SerializersChosen
 _OfBatch = events.BatchDrained | events.BatchRequeued | events.BatchSplit | events.BatchEnded | events.BatchFilled
 
 
@@ -45,6 +46,7 @@ class ProducerScene:
         self._requests = Requests(subject)
         self._memory: events.MemoryUsed | None = None
         self._sticky: dict[str, Box] = {}
+        self._serializers: events.SerializersChosen | None = None
 
     @staticmethod
     def subject_of(event: Event) -> str | None:
@@ -58,7 +60,7 @@ class ProducerScene:
         if isinstance(event, _OfBatch):
             batch = self._batches.get(event.batch)
             return batch is not None and self._moved(batch, event)
-        if isinstance(event, events.MemoryUsed | events.StickyPartition):
+        if isinstance(event, _Looked):
             return event.client == self._client and self._looked(event)
         is_ours = self._requests.apply(event)
         if is_ours and isinstance(event, events.RequestInFlight) and event.api == "PRODUCE":
@@ -68,9 +70,11 @@ class ProducerScene:
                     batch.facts["correlation"] = event.correlation
         return is_ours
 
-    def _looked(self, event: events.MemoryUsed | events.StickyPartition) -> bool:
+    def _looked(self, event: _Looked) -> bool:
         if isinstance(event, events.MemoryUsed):
             self._memory = event
+        elif isinstance(event, events.SerializersChosen):
+            self._serializers = event
         else:
             name = f"{event.topic}-{event.partition}"
             self._sticky[event.topic] = Box(f"sticky {event.topic}", name, "moving", {"before": event.bytes})
@@ -133,7 +137,8 @@ class ProducerScene:
         """See `Scene`."""
         return picture(
             (
-                *((lane("partitioner", self._sticky.values()),) if self._sticky else ()),
+                *((lane("serializers", self._serializer_boxes()),) if self._serializers else ()),
+                *((lane("partitioner", self._partitioner_boxes()),) if self._sticky or self._serializers else ()),
                 *(
                     lane("deque", (batch.box() for batch in queue), partition=partition)
                     for partition, queue in sorted(self._deques.items())
@@ -147,6 +152,19 @@ class ProducerScene:
                 lane("ended", self._last()),
             )
         )
+
+    def _serializer_boxes(self) -> Iterator[Box]:
+        for side in ("key", "value"):
+            name = getattr(self._serializers, side)
+            yield Box(f"serializer {side}", side, "done" if name else "split", {"serializer": name or "bytes"})
+
+    def _partitioner_boxes(self) -> Iterator[Box]:
+        chosen = self._serializers
+        if chosen is not None and chosen.partitioner:
+            yield Box("partitioner", chosen.partitioner, "done", {})
+        elif chosen is not None:
+            yield Box("partitioner", "murmur2(key) % partitions", "done", {})
+        yield from self._sticky.values()
 
     def _memory_lanes(self) -> Iterator[Lane]:
         found = self._memory

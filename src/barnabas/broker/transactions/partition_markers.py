@@ -74,9 +74,11 @@ class PartitionMarkers:
         )
         partition = self._replica_manager.partition(topic, index)
         partition.check_leader()
+        entry = partition.log.producer_state.producers.get(marker.producer_id)
+        began = -1 if entry is None else entry.current_txn_first_offset
         offset = self._replica_manager.append(partition, control_record, now_ms, COORDINATOR).first_offset
         if anatomy.active is not None:
-            told = marker.producer_id, marker.producer_epoch, "commit" if marker.commit else "abort", offset
+            told = marker.producer_id, marker.producer_epoch, "commit" if marker.commit else "abort", offset, began
             anatomy.active.record(anatomy.events.MarkerWritten(topic, index, *told))
         if topic == GROUP_METADATA_TOPIC:
             self._group_coordinator().complete_transaction(index, marker.producer_id, marker.commit)

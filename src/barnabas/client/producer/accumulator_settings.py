@@ -12,6 +12,7 @@ class AccumulatorSettings(NamedTuple):
     """How batches are made, and when they are due; sizes in bytes, times in seconds.
 
     `compresses` says that a builder compresses what it holds, so that batches are smaller than their records.
+    `before_append` names the serializers of keys and values, and the partitioner, for `anatomy`.
     """
 
     batch_size: int
@@ -22,3 +23,4 @@ class AccumulatorSettings(NamedTuple):
     availability_timeout: float = 0.0
     compresses: bool = False
     client_id: str = ""
+    before_append: tuple[str, str, str] = ("", "", "")

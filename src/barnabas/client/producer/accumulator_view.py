@@ -23,9 +23,12 @@ MOST_PARTITIONS = 24
 class AccumulatorView:
     """Tells how full open batches are, and the memory. The caller holds the accumulator's lock; times in seconds."""
 
-    def __init__(self, client: str, batch_size: int) -> None:
+    def __init__(self, client: str, batch_size: int, before_append: tuple[str, str, str]) -> None:
         self._client = client
         self._batch_size = batch_size
+        self._before_append = before_append
+        # Who was told what is done before a record is appended.
+        self._told: anatomy.Recorder | None = None
         self._due = 0.0
         self._seen: Mapping[TopicPartition, tuple[int, int]] = {}
 
@@ -34,6 +37,9 @@ class AccumulatorView:
         if now < self._due:
             return
         self._due = now + INTERVAL
+        if self._told is not recorder:
+            self._told = recorder
+            recorder.record(anatomy.events.SerializersChosen(self._client, *self._before_append))
         before, seen = self._seen, {}
         for tp, queue in islice(queues.filled.items(), MOST_PARTITIONS):
             batch = queue[-1]

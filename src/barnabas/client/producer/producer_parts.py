@@ -77,6 +77,7 @@ class ProducerParts:
             availability_timeout=config.get_seconds("partitioner.availability.timeout.ms"),
             compresses=codec != "none",
             client_id=config.client_id,
+            before_append=self._before_append(),
         )
         return RecordAccumulator(
             settings,
@@ -86,6 +87,10 @@ class ProducerParts:
             rng=self.environment.random,
             numbering=numbering,
         )
+
+    def _before_append(self) -> tuple[str, str, str]:
+        key, value = (_named(self.config[name]) for name in ("key.serializer", "value.serializer"))
+        return key, value, _named(self.partitioner)
 
     def send_path(self, find_topic: Callable[[str, int], TopicInfo | None]) -> SendPath:
         """Return the way of every record; `find_topic(topic, partition)` gives None where the metadata is missing."""
@@ -141,3 +146,10 @@ def _forget_idle_topics(metrics: ProducerMetrics, metadata: ProducerMetadata, _:
 def new_builder(codec: str, level: int | None, capacity: int, ratio: float) -> RecordBatchBuilder:
     """Return a builder for a batch of the producer."""
     return RecordBatchBuilder(capacity, codec, level, 0, ratio)
+
+
+def _named(given: object) -> str:
+    """Return the name of a serializer or partitioner, however it was given; empty for none."""
+    if given is None or isinstance(given, str):
+        return (given or "").rpartition(".")[2]
+    return str(getattr(given, "__qualname__", type(given).__qualname__))

@@ -71,7 +71,7 @@ class RecordAccumulator(RecordAppender):
         self.batch_size = max(1, settings.batch_size)
         self.delivery_timeout = settings.delivery_timeout
         self._client_id = settings.client_id
-        self._view = AccumulatorView(settings.client_id, self.batch_size)
+        self._view = AccumulatorView(settings.client_id, self.batch_size, settings.before_append)
         self._linger = settings.linger
         self._retry_backoff = settings.retry_backoff
         self._new_builder = new_builder
