@@ -276,7 +276,6 @@ class MetadataLogObserver:
             return False
         if code in _SNAPSHOT_GONE:
             self._download = None
-            return False
         if code:
             self._delayed_until = now + self._backoff
             return False

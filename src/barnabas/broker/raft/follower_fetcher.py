@@ -155,20 +155,22 @@ class LogFetcher:
         handled = replica.handle_common(found.error_code, leader.leader_id, leader.leader_epoch, endpoints, now.now)
         if handled is not None:
             return handled
-        state = replica.quorum.state
+        state, is_there = replica.quorum.state, True
         if not isinstance(state, FollowerState) or state.fetching_snapshot is None:
             return True
         if found.error_code in (SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE) or found.snapshot_id.end_offset < 0:
-            # The leader has dropped it, perhaps for a newer one: the next fetch tells.
+            # The leader has dropped it, perhaps for a newer one: the next fetch tells. Apache Kafka sends that at once,
+            # as often as the same is offered and is gone, and ends at a position that is out of range.
             state.fetching_snapshot.close()
             state.fetching_snapshot = None
+            is_there = False
         elif found.error_code:
             return False
         else:
             self._take_part(state, found)
         state.fetch_deadline = now.now + replica.config.fetch_timeout
         state.has_fetched = True
-        return True
+        return is_there
 
     def _take_part(self, state: FollowerState, found: fetch_snapshot_response.PartitionSnapshot) -> None:
         writer = state.fetching_snapshot

@@ -244,9 +244,12 @@ def test_a_snapshot_replaces_all_that_was_known(observed: Observed) -> None:
     assert observed.images[-1].features == {"b": 1}
 
 
-def test_a_snapshot_that_is_gone_is_asked_for_no_more(observed: Observed) -> None:
+@pytest.mark.parametrize("problem", [errors.SnapshotNotFoundError, errors.PositionOutOfRangeError])
+def test_a_snapshot_that_is_gone_is_asked_for_no_more(observed: Observed, problem: type[errors.KafkaError]) -> None:
     observed.answer(fetched(snapshot_id=SnapshotId(end_offset=40, epoch=4)))
-    observed.answer(downloaded(b"", 0, 0, code=errors.SnapshotNotFoundError.code))
+    observed.answer(downloaded(b"", 0, 0, code=problem.code))
+    assert observed.observer.next_request(observed.now) is None, "it may be offered, and be gone, again"
+    observed.now = observed.observer.next_deadline()
     assert isinstance(observed.ask()[1], FetchRequest)
 
 

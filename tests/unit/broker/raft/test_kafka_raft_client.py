@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -231,6 +232,33 @@ def test_a_follower_that_was_away_for_long_gets_the_snapshot() -> None:
     cluster.run(3.0)
     assert follower.machine.values == leader.machine.values
     assert follower.log.start_offset == leader.log.start_offset
+
+
+@pytest.mark.parametrize("size", [None, 0], ids=["gone", "out of range"])
+def test_a_snapshot_that_is_offered_and_gone_is_not_asked_for_as_fast_as_the_network_goes(
+    size: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, leader = _elected()
+    follower = _follower(cluster)
+    follower.stop(power_loss=True)
+    cluster.append([b"x"] * 10, leader)
+    cluster.run(0.5)
+    cluster.snapshot(leader, delete=True)
+    asked = []
+
+    def snapshot_size(snapshot_id: OffsetAndEpoch) -> int | None:
+        asked.append(cluster.now)
+        return size
+
+    with monkeypatch.context() as patch:
+        patch.setattr(leader.log, "snapshot_size", snapshot_size)
+        follower.start()
+        cluster.run(2.0)
+    backoff = follower.config.retry_backoff
+    assert len(asked) > 10
+    assert all(later - earlier >= backoff for earlier, later in pairwise(asked))
+    cluster.run(1.0)
+    assert follower.machine.values == leader.machine.values
 
 
 def test_an_observer_finds_the_leader_again_that_is_no_bootstrap_server() -> None:
