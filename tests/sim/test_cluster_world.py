@@ -69,9 +69,37 @@ def test_every_fault_of_a_cluster_is_found() -> None:
 
 
 def test_a_broker_that_leads_on_in_its_old_epoch_is_found() -> None:
-    run = hunt("a broker leads on in the epoch of its last life", "--seed", "22", "--seeds", "1")
+    run = hunt("a broker leads on in the epoch of its last life", "--seed", "9", "--seeds", "1")
 
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+_LOST_DISKS = ("--scenario", "tests.sim.lost_disks:LostDisksScenario")
+
+
+def test_a_disk_may_be_lost_before_all_others_are_killed() -> None:
+    run = simulate(*_LOST_DISKS, "--seed", "1", "--seeds", "2", "--jobs", "1")
+
+    assert run.returncode == 0, run.stdout[-20_000:] + run.stderr
+    counts = counts_of(run.stdout)
+    assert counts["disks lost"] > 2
+    assert counts["brokers killed"] > 4
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_a_disk_may_be_lost_before_all_others_are_killed_in_many_seeds() -> None:
+    run = simulate(*_LOST_DISKS, "--seed", "1000", "--seeds", "300")
+
+    assert run.returncode == 0, run.stdout[-20_000:] + run.stderr
+
+
+def test_who_leads_with_an_empty_disk_is_found() -> None:
+    planted = ("--mutation", "who led last leads with an empty disk")
+    run = simulate(*_LOST_DISKS, *planted, "--seed", "1", "--seeds", "1")
+
+    assert run.returncode == 1, run.stdout[-20_000:] + run.stderr
+    assert "was acknowledged at offset" in run.stdout
 
 
 def hunt(which: str, *options: str) -> subprocess.CompletedProcess[str]:

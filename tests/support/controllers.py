@@ -153,17 +153,17 @@ class Controllers:
 
     def register(self, broker_id: int, **given: Any) -> int:
         """Register a broker; return its epoch."""
-        version = given.pop("version", 4)
-        request = registration(broker_id, **given)
-        return self.given(self.active.register_broker(self.context(version), request))
+        context = self.context(given.pop("version", 4), connection=given.pop("connection", 0))
+        return self.given(self.active.register_broker(context, registration(broker_id, **given)))
 
     def heartbeat(self, broker_id: int, **given: Any) -> BrokerHeartbeatReply:
         """Send a heartbeat of a broker that has read all there is."""
         broker = self.active.state.image.brokers[broker_id]
         given.setdefault("broker_epoch", broker.epoch)
         given.setdefault("current_metadata_offset", self.active.state.image.offset)
+        context = self.context(1, connection=given.pop("connection", 0))
         request = BrokerHeartbeatRequest(broker_id=broker_id, **given)
-        return self.given(self.active.process_heartbeat(self.context(1), request))
+        return self.given(self.active.process_heartbeat(context, request))
 
     def start(self, *broker_ids: int, **given: Any) -> None:
         """Register brokers and have them unfenced."""
@@ -227,6 +227,7 @@ def registration(
     life: int = 0,
     rack: str | None = None,
     directories: Sequence[bytes] | None = None,
+    host: str = "localhost",
     **given: Any,
 ) -> BrokerRegistrationRequest:
     """Return what a broker registers with."""
@@ -235,7 +236,7 @@ def registration(
     return BrokerRegistrationRequest(
         broker_id=broker_id,
         incarnation_id=incarnation(broker_id, life),
-        listeners=[Listener("PLAINTEXT", "localhost", 9092 + broker_id, 0)],
+        listeners=[Listener("PLAINTEXT", host, 9092 + broker_id, 0)],
         features=[Feature(name, low, high) for name, (low, high) in features.items()],
         rack=rack,
         log_dirs=[directory(broker_id)] if directories is None else list(directories),

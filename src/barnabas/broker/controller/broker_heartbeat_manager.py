@@ -36,6 +36,13 @@ class BrokerIdAndEpoch(NamedTuple):
 _NOT_SHUTTING_DOWN = -1
 
 
+class _Contact(NamedTuple):
+    """When a life of a broker was heard of last, and on which connection; 0: on none yet."""
+
+    at: float
+    connection: int
+
+
 class _Heartbeat:
     __slots__ = ("controlled_shutdown_offset", "is_fenced", "metadata_offset")
 
@@ -60,19 +67,24 @@ class BrokerHeartbeatManager:
 
     def __init__(self, session_timeout: float) -> None:
         self._session_timeout = session_timeout
-        self._contacts: dict[BrokerIdAndEpoch, float] = {}
+        self._contacts: dict[BrokerIdAndEpoch, _Contact] = {}
         self._brokers: dict[int, _Heartbeat] = {}
 
     # -- sessions ----------------------------------------------------------------------------------------------------
 
-    def track(self, whose: BrokerIdAndEpoch, now: float) -> None:
+    def track(self, whose: BrokerIdAndEpoch, now: float, connection: int = 0) -> None:
         """Note that a broker was heard of."""
-        self._contacts[whose] = now
+        self._contacts[whose] = _Contact(now, max(connection, self.last_connection(whose)))
 
     def has_valid_session(self, whose: BrokerIdAndEpoch, now: float) -> bool:
         """Whether this life of a broker was heard of within the session's time."""
-        at = self._contacts.get(whose)
-        return at is not None and now - at <= self._session_timeout
+        last = self._contacts.get(whose)
+        return last is not None and now - last.at <= self._session_timeout
+
+    def last_connection(self, whose: BrokerIdAndEpoch) -> int:
+        """Return the connection on which this life of a broker was heard of last; 0 for none."""
+        last = self._contacts.get(whose)
+        return 0 if last is None else last.connection
 
     def has_session(self, whose: BrokerIdAndEpoch) -> bool:
         """Whether this life of a broker is waited for, however long ago it was heard of."""
@@ -80,7 +92,7 @@ class BrokerHeartbeatManager:
 
     def last_heard(self) -> Iterator[tuple[int, float]]:
         """Return when each broker was heard of last."""
-        return ((whose.id, at) for whose, at in self._contacts.items())
+        return ((whose.id, last.at) for whose, last in self._contacts.items())
 
     def end_session(self, whose: BrokerIdAndEpoch) -> None:
         """Forget a life of a broker that was let go."""
@@ -88,8 +100,8 @@ class BrokerHeartbeatManager:
 
     def expired(self, now: float) -> BrokerIdAndEpoch | None:
         """Return one life of a broker that was not heard of for too long, and forget it."""
-        for whose, at in self._contacts.items():
-            if now - at > self._session_timeout:
+        for whose, last in self._contacts.items():
+            if now - last.at > self._session_timeout:
                 del self._contacts[whose]
                 return whose
         return None

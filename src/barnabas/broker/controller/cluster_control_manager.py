@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from random import Random
 
+    from barnabas.broker.controller.controller_result import ControllerRequestContext
     from barnabas.broker.controller.controller_state import ControllerState
     from barnabas.broker.metadata.metadata_image import BrokerRegistration
     from barnabas.protocol.message import Message
@@ -52,6 +53,8 @@ class ClusterControlManager:
         self._cluster_id = cluster_id
         self._session_timeout = session_timeout
         self._placer = StripedReplicaPlacer(random)
+        #: Whether the next life of a broker has to wait for the end of a session, as under Apache Kafka's controllers.
+        self.waits_for_sessions = False
         self._heartbeats: BrokerHeartbeatManager | None = None
 
     # -- while active ------------------------------------------------------------------------------------------------
@@ -122,12 +125,13 @@ class ClusterControlManager:
         return PreviousLife(request.broker_id, was_clean)
 
     def check_registration(
-        self, request: BrokerRegistrationRequest, finalized: Mapping[str, int], now: float
+        self, request: BrokerRegistrationRequest, finalized: Mapping[str, int], context: ControllerRequestContext
     ) -> BrokerRegistration | None:
         """Return what is registered under the broker's id.
 
         Raises `InconsistentClusterIdError`, `DuplicateBrokerRegistrationError` while another process with this id has
-        a session, `InvalidRegistrationError`, `UnsupportedVersionError` for a feature's level that it does not have.
+        a session and may live, `InvalidRegistrationError`, `UnsupportedVersionError` for a feature's level that it does
+        not have.
         """
         if request.cluster_id != self._cluster_id:
             raise errors.InconsistentClusterIdError(
@@ -136,7 +140,8 @@ class ClusterControlManager:
         existing = self._state.registration(request.broker_id)
         if existing is not None and existing.incarnation_id != request.incarnation_id:
             whose = BrokerIdAndEpoch(existing.id, existing.epoch)
-            if self.heartbeats.has_valid_session(whose, now):
+            has_session = self.heartbeats.has_valid_session(whose, context.now.now)
+            if has_session and not self._ends_last_life(request, existing, context.connection):
                 raise errors.DuplicateBrokerRegistrationError(
                     "Another broker is registered with that broker id. If the broker was recently restarted this "
                     "should self-resolve once the heartbeat manager expires the broker's session."
@@ -147,6 +152,19 @@ class ClusterControlManager:
             self._check_directories(request)
         _check_features(request, finalized)
         return existing
+
+    def _ends_last_life(
+        self, request: BrokerRegistrationRequest, existing: BrokerRegistration, connection: int
+    ) -> bool:
+        """Whether a registration proves that the broker's last life has ended: no other process has its addresses.
+
+        Not so on a connection that was there when that life was heard of: it is an earlier one's, which comes late.
+        """
+        whose = BrokerIdAndEpoch(existing.id, existing.epoch)
+        if self.waits_for_sessions or connection <= self.heartbeats.last_connection(whose):
+            return False
+        named = {found.name: (found.host, found.port, found.security_protocol) for found in request.listeners}
+        return bool(named) and named == existing.listeners
 
     def _check_directories(self, request: BrokerRegistrationRequest) -> None:
         directories = request.log_dirs

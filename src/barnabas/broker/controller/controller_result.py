@@ -34,7 +34,8 @@ class ControllerRequestContext(NamedTuple):
 
     `mutate(count)` counts changes of partitions against the quota of controller mutations (KIP-599). It raises
     `ThrottlingQuotaExceededError` when there is no room. `is_forwarded`: a broker has checked the request already.
-    `may_describe_configs(topic)` says whether settings of a topic may be told.
+    `may_describe_configs(topic)` says whether settings of a topic may be told. `connection`: its number, each later one
+    a higher one; 0 where it is not known.
     """
 
     now: Instant
@@ -43,6 +44,7 @@ class ControllerRequestContext(NamedTuple):
     mutate: Callable[[int], None] = lambda count: None
     is_forwarded: bool = False
     may_describe_configs: Callable[[str], bool] = lambda topic: True
+    connection: int = 0
 
 
 class Outcome(NamedTuple):

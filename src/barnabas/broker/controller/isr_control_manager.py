@@ -18,7 +18,7 @@ from barnabas.protocol.messages.partition_change_record import PartitionChangeRe
 
 if TYPE_CHECKING:
     from barnabas.broker.controller.partition_changes import PartitionChanges
-    from barnabas.broker.metadata.metadata_image import TopicImage
+    from barnabas.broker.metadata.metadata_image import BrokerRegistration, TopicImage
     from barnabas.broker.metadata.partition_registration import PartitionRegistration
     from barnabas.protocol.messages.alter_partition_request import AlterPartitionRequest
     from barnabas.protocol.messages.alter_partition_request import PartitionData as AskedPartition
@@ -124,6 +124,7 @@ class IsrControlManager:
     ) -> ControllerResult[AssignReplicasToDirsResponse]:
         """Note in which directories a broker's replicas lie; one in a lost directory leaves its ISR.
 
+        One that lay in a directory that the broker does not have any more has begun anew, with an empty log.
         Raises `StaleBrokerEpochError`, and `UnsupportedVersionError` below metadata.version 3.7-IV2.
         """
         if not self._state.metadata_version.is_directory_assignment_supported:
@@ -138,7 +139,7 @@ class IsrControlManager:
                 parts: list[AssignedPartition] = []
                 for one in topic.partitions:
                     whose = TopicIdPartition(topic.topic_id, one.partition_index)
-                    code = self._assigned(broker.id, whose, asked.id, records)
+                    code = self._assigned(broker, whose, asked.id, records)
                     parts.append(AssignedPartition(one.partition_index, code))
                     if not code and not broker.has_online_directory(asked.id):
                         lost[whose] = None
@@ -147,17 +148,19 @@ class IsrControlManager:
         records += self._changes.updates(lost, to_remove=broker.id)
         return ControllerResult(records, response)
 
-    def _assigned(self, broker_id: int, whose: TopicIdPartition, directory: bytes, records: Records) -> int:
+    def _assigned(self, broker: BrokerRegistration, whose: TopicIdPartition, directory: bytes, records: Records) -> int:
         topic = self._state.image.topics.get(whose.topic_id)
         if topic is None:
             return errors.UnknownTopicIdError.code
         partition = topic.partitions.get(whose.partition)
         if partition is None:
             return errors.UnknownTopicOrPartitionError.code
-        if broker_id not in partition.replicas:
+        if broker.id not in partition.replicas:
             return errors.NotLeaderOrFollowerError.code
         builder = self._changes.builder(topic, whose)
-        builder.set_directory(broker_id, directory)
+        if not broker.has_online_directory(partition.directory(broker.id)):
+            builder.begin_anew(broker.id)
+        builder.set_directory(broker.id, directory)
         record = builder.build()
         records += [record] if record is not None else []
         return errors.NONE

@@ -62,11 +62,35 @@ class PartitionChangeBuilder:
         self.leader_recovery_state = partition.leader_recovery_state
         self._elr: Sequence[int] = partition.elr
         self._last_known_elr: Sequence[int] = partition.last_known_elr
+        #: Who led last, where that is kept in the place of the last known ELR.
+        self._last_leader: Sequence[int] = partition.last_known_elr
         self._directories = dict(zip(partition.replicas, partition.directories, strict=False))
 
     def set_directory(self, broker_id: int, directory: bytes) -> None:
         """Put the replica of a broker into a directory."""
         self._directories[broker_id] = directory
+
+    def begin_anew(self, broker_id: int) -> None:
+        """Take in that a replica has an empty log: another one leads in its place, with what that has.
+
+        Apache Kafka goes on waiting for who led last, elects it with its empty log, and the others follow.
+        """
+        heir = self._heir(broker_id)
+        if heir is None or self._partition.leader != NO_LEADER:
+            return
+        if self._rules.is_elr_enabled and tuple(self._last_leader) == (broker_id,):
+            self._last_leader = (heir,)
+        elif not self._rules.is_elr_enabled and tuple(self.isr) == (broker_id,):
+            self.isr, self.leader_recovery_state = (heir,), RECOVERING
+
+    def _heir(self, broker_id: int) -> int | None:
+        """Return one of the ELR, else of those that are alive, of all others, and at last of those that come new."""
+        partition = self._partition
+        added = [replica for replica in partition.adding_replicas if replica != broker_id]
+        others = [replica for replica in partition.replicas if replica not in (broker_id, *added)]
+        eligible = [replica for replica in others if replica in self._elr]
+        alive = [replica for replica in others if self._rules.is_acceptable_leader(replica)]
+        return next(iter([*eligible, *alive, *others, *added]), None)
 
     def build(self) -> ApiMessageAndVersion | None:
         """Return the record; None when nothing changes."""
@@ -135,7 +159,9 @@ class PartitionChangeBuilder:
         if len(self.isr) >= self._rules.min_isr:
             self._elr = self._last_known_elr = ()
             return
-        candidates = {*self._elr, *self._partition.isr}
+        # Apache Kafka keeps one that was reassigned away, and has it lead with an empty log when it is added again.
+        added = set(self.replicas) - set(self._partition.replicas)
+        candidates = {*self._elr, *self._partition.isr} - added
         elr = sorted(candidates - set(self.isr) - set(self.unclean_shutdown))
         known = {*candidates, *self._last_known_elr}
         self._elr, self._last_known_elr = elr, sorted(known - set(self.isr) - set(elr))
@@ -158,6 +184,8 @@ class PartitionChangeBuilder:
             record.last_known_elr = [self._partition.leader]
         elif record.leader >= 0 and known:
             record.last_known_elr = []
+        elif tuple(self._last_leader) != known:
+            record.last_known_elr = list(self._last_leader)
 
     # -- election ----------------------------------------------------------------------------------------------------
 
@@ -183,7 +211,7 @@ class PartitionChangeBuilder:
             if self._may_lead(replica):
                 return replica, False
         if self._may_last_leader_lead():
-            return self._partition.last_known_elr[0], True
+            return self._last_leader[0], True
         if self.election is Election.UNCLEAN:
             for replica in self.replicas:
                 if self._rules.is_acceptable_leader(replica):
@@ -195,9 +223,12 @@ class PartitionChangeBuilder:
         return is_in_sync and self._rules.is_acceptable_leader(replica)
 
     def _may_last_leader_lead(self) -> bool:
-        if not (self._rules.is_elr_enabled and self._rules.use_last_known_leader) or self._elr or self.isr:
+        if not (self._rules.is_elr_enabled and self._rules.use_last_known_leader) or self.isr:
             return False
-        known = self._partition.last_known_elr
+        # Apache Kafka waits for one of the ELR also where none of them is a replica any more.
+        if set(self._elr) & set(self.replicas):
+            return False
+        known = self._last_leader
         return len(known) == 1 and self._rules.is_acceptable_leader(known[0])
 
 

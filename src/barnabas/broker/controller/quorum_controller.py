@@ -168,7 +168,7 @@ class QuorumController:
 
         def operation() -> ControllerResult[int]:
             finalized = {**self.managers.features.finalized, KRAFT_VERSION: self._kraft_version()}
-            existing = cluster.check_registration(request, finalized, context.now.now)
+            existing = cluster.check_registration(request, finalized, context)
             life = cluster.previous_life(request, context.api_version)
             cleanup = self.managers.replication.ended(life) if life is not None else []
             return cluster.register_broker(request, existing, cleanup, self._next_write_offset)
@@ -182,7 +182,8 @@ class QuorumController:
         if not self.is_active:
             return self.write(lambda: ControllerResult((), BrokerHeartbeatReply(False, True, False, False)))
         heartbeats = self.managers.cluster.heartbeats
-        heartbeats.track(BrokerIdAndEpoch(request.broker_id, request.broker_epoch), context.now.now)
+        whose = BrokerIdAndEpoch(request.broker_id, request.broker_epoch)
+        heartbeats.track(whose, context.now.now, context.connection)
 
         def operation() -> ControllerResult[BrokerHeartbeatReply]:
             offset = self.state.replayed.registration_offsets.get(request.broker_id)
@@ -197,7 +198,7 @@ class QuorumController:
                 heartbeats.begin_controlled_shutdown(request.broker_id, end)
             if reply.should_shut_down:
                 # It says nothing more, so its next life need not wait for the end of its session.
-                heartbeats.end_session(BrokerIdAndEpoch(request.broker_id, request.broker_epoch))
+                heartbeats.end_session(whose)
 
         return self.write(operation, at_end)
 

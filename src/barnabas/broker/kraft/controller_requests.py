@@ -130,6 +130,7 @@ class ControllerRequests:
             partial(self._state.client_quotas.mutate, context),
             is_forwarded,
             partial(self._may_describe_configs, context),
+            context.connection.id,
         )
         self.turn_soon()
         return self._apis.handle(asked, request)

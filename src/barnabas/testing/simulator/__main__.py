@@ -15,10 +15,11 @@ from barnabas.testing.simulator.cluster import planted_faults as of_clusters
 from barnabas.testing.simulator.minima import too_little
 from barnabas.testing.simulator.runner import Result, Run, record, warm_up
 
-#: What `--cluster` plays: either control plane as the seed has it, or one of them.
+#: What `--cluster` plays: either control plane as the seed has it, or one of them; controllers as Apache Kafka's.
 CLUSTERS = {
     "either": "barnabas.testing.simulator.cluster.cluster_scenario:ClusterScenario",
     "quorum": "barnabas.testing.simulator.cluster.cluster_scenario:QuorumScenario",
+    "sessions": "barnabas.testing.simulator.cluster.cluster_scenario:SessionScenario",
     "zookeeper": "barnabas.testing.simulator.cluster.cluster_scenario:ZooKeeperScenario",
 }
 

@@ -126,6 +126,20 @@ def test_who_begins_to_lead_asks_after_every_broker() -> None:
     assert world.ended == [_LIFE]
 
 
+def test_the_next_life_of_a_broker_comes_on_another_connection_while_the_last_one_is_still_open() -> None:
+    """A machine that is gone resets no connection, and the machine in its place has its address."""
+    controller = CoreController()
+    cluster_id = controller.node.cluster_id
+    former, client = controller.connect(), controller.connect()
+    epoch = ask(controller, former, registration(1, cluster_id=cluster_id), 4).broker_epoch
+    ask(controller, former, BrokerHeartbeatRequest(1, epoch, epoch, want_fence=False), 1)
+    next_life = registration(1, life=1, cluster_id=cluster_id)
+    assert ask(controller, former, next_life, 4).error_code == errors.DuplicateBrokerRegistrationError.code
+    assert ask(controller, client, next_life, 4).broker_epoch > epoch
+    late = ask(controller, former, BrokerHeartbeatRequest(1, epoch, epoch, want_fence=False), 1)
+    assert late.error_code == errors.StaleBrokerEpochError.code
+
+
 def test_the_next_life_of_a_broker_that_was_given_up_need_not_wait_for_its_session() -> None:
     controller = CoreController()
     cluster_id = controller.node.cluster_id

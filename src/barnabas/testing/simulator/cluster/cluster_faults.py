@@ -243,13 +243,14 @@ class ClusterPlan(Plan[ClusterParts]):
     )
 
     def may_strike(self) -> bool:
-        """Whether another fault may come: none while a copy is lost that the cluster still counts on.
+        """Whether another fault may come: none while a copy is lost that the cluster still counts on, and keeps.
 
-        Where two more brokers end before that, a third one leads that has lost what was acknowledged: nothing has told
-        the controller, in Apache Kafka neither.
+        Where two more brokers end before that, a third one leads that has lost what was not flushed: nothing has told
+        the controller, in Apache Kafka neither. With an empty directory it does not lead, under a quorum.
         """
         plane = self._parts.plane
-        return not any(broker.has_lost and not plane.is_out(broker.number) for broker in self._parts.brokers)
+        kept = (one for one in self._parts.brokers if one.has_lost and (plane.keeps_out or not one.has_empty_directory))
+        return all(plane.is_out(broker.number) for broker in kept)
 
     def repair(self) -> None:
         """See `Plan`."""

@@ -170,6 +170,17 @@ class QuorumScenario(ClusterScenario):
     QUORUMS = 1.0
 
 
+class SessionScenario(QuorumScenario):
+    """The same, in which a broker that is back waits for the end of its session, as under Apache Kafka."""
+
+    def make_quorum(self) -> QuorumPlane:
+        """See `ClusterScenario`."""
+        plane = super().make_quorum()
+        for controller in plane.controllers:
+            controller.waits_for_sessions = True
+        return plane
+
+
 class ZooKeeperScenario(ClusterScenario):
     """A cluster under ZooKeeper in every seed."""
 

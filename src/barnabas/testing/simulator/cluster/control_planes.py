@@ -57,7 +57,8 @@ class Plane(Protocol):
     def active(self, brokers: Sequence[ClusterMachine]) -> list[ClusterMachine]:
         """Return the machines that take themselves for the active controller."""
 
-    #: Whether a broker that has lost what it had is started only when it is out: else it tells by its registration.
+    #: Whether a broker that has lost what it had is started only when it is out: else it tells by its registration, and
+    #: does not lead with an empty directory even where it led last.
     keeps_out: bool
 
     def is_out(self, broker: int) -> bool:

@@ -135,6 +135,12 @@ MUTATIONS = [
         "broker.is_active and member.broker_epoch in (_ANY_EPOCH, broker.epoch)",
         "broker.is_active",
     ),
+    Mutation(
+        "who led last leads with an empty disk",
+        "barnabas.broker.controller.isr_control_manager",
+        "            builder.begin_anew(broker.id)\n",
+        "            pass\n",
+    ),
     # ZooKeeper.
     Mutation(
         "a controller writes though another one has taken its place",
@@ -184,12 +190,16 @@ _OF_QUORUMS = (
     "barnabas.broker.membership.kraft_control",
     "barnabas.broker.membership.directory_assignments",
 )
+#: Shown where a broker that is back has to wait for the end of its session.
+_OF_SESSIONS = ("a broker leads on in the epoch of its last life",)
 #: What CI looks for beside what it looks for in one broker; the nightly run looks for all of them.
 SHORT = ("a broker leads on in the epoch of its last life",)
 
 
 def where(name: str) -> str:
-    """Return which kind of cluster shows a fault: under a quorum, under ZooKeeper, or either."""
+    """Return which kind of cluster shows a fault, of those that `--cluster` plays."""
+    if name in _OF_SESSIONS:
+        return "sessions"
     module = next(found.module for found in MUTATIONS if found.name == name)
     if module.startswith("barnabas.broker.zookeeper."):
         return "zookeeper"

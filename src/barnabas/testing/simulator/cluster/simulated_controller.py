@@ -39,6 +39,8 @@ class SimulatedController(ClusterMachine):
             {"process.roles": "controller", "listeners": f"CONTROLLER://{name}:{PORT}", **settings}
         )
         self.node: ControllerNode | None = None
+        #: See `ClusterControlManager`.
+        self.waits_for_sessions = False
         self._has_turn = False
 
     def format(self, cluster_id: str) -> None:
@@ -76,6 +78,7 @@ class SimulatedController(ClusterMachine):
         node.requests.ask_quorum, node.requests.forget = driver.handle_request, driver.forget
         node.requests.turn_soon = lambda: self._turn_soon(driver)
         node.probes.connect = lambda probe: self._probe(node, probe)
+        node.controller.managers.cluster.waits_for_sessions = self.waits_for_sessions
         self.node, self.core = node, node.core
         driver.start()
         self._register(node)

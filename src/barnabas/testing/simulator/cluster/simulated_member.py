@@ -53,6 +53,8 @@ class SimulatedMember(ClusterMachine):
         self.number = int(name.removeprefix("broker"))
         #: Whether it may have lost since its last life what others count on.
         self.has_lost = False
+        #: Whether that is all there was in a directory, which has another id in its next life.
+        self.has_empty_directory = False
         self.node: BrokerNode | None = None
         self.member: ClusterMember | None = None
         self.state = LifecycleState.STARTING
@@ -140,7 +142,7 @@ class SimulatedMember(ClusterMachine):
         self.state = state
         if state is LifecycleState.RUNNING:
             # Its registration has told that it may have lost something, or it was out before.
-            self.has_lost = False
+            self.has_lost = self.has_empty_directory = False
             self.world.note(self.name, "clients are sent here")
         self._go_on_soon()
 
@@ -201,7 +203,7 @@ class SimulatedMember(ClusterMachine):
         """End the machine, whose disk is broken for good; it gets an empty one."""
         self.world.note(self.name, "loses its disk for ever")
         self.world.counts["disks lost"] += 1
-        self.machine_is_up = False
+        self.machine_is_up, self.has_empty_directory = False, True
         self._end(silently=True)
         self.disk.crash()
         self.disk = SimulatedDisk(self.world, self._died_beside_the_loop, f"disk {self.lives} of {self.name}")
@@ -211,6 +213,7 @@ class SimulatedMember(ClusterMachine):
         directory = self.disk.lost_directory
         self.crash(f"{directory} gets another disk")
         self.world.counts["directories lost"] += 1
+        self.has_empty_directory = True
         self.disk.wipe(directory)
         self.disk.lost_directory = ""
 
