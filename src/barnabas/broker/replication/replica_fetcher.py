@@ -38,6 +38,8 @@ _OUT_OF_RANGE = errors.OffsetOutOfRangeError.code
 
 #: A partition that is throttled is left out for so long, in seconds, before the quota is looked at again.
 _THROTTLED_FOR = 0.1
+#: So long, in seconds, a Fetch waits at the leader while the disk has to do with a partition that it leaves out.
+_WAIT_BESIDE_DISK = 0.01
 #: So many partitions are looked at with each Fetch in turn: retention moves the start of a log without notice.
 LOOKED_AT = 16
 
@@ -286,8 +288,11 @@ class ReplicaFetcher:
                     high_watermark=logs.high_watermark(name),
                 ),
             )
+        # What the disk is done with meanwhile is acknowledged by the next Fetch only.
+        waits_for_disk = any(self._states[name].delayed_until == inf for name in self._delayed)
+        max_wait = min(_WAIT_BESIDE_DISK, settings.max_wait) if waits_for_disk else settings.max_wait
         request = FetchRequest(
-            max_wait_ms=int(settings.max_wait * 1000),
+            max_wait_ms=int(max_wait * 1000),
             min_bytes=settings.min_bytes,
             max_bytes=settings.max_bytes,
             replica_state=FetchReplicaState(replica_id=self._me, replica_epoch=self._broker_epoch()),

@@ -19,6 +19,7 @@ from barnabas.broker.partition import Partition
 from barnabas.broker.replication.replica_fetcher import FetcherSettings, ReplicaFetcher
 from barnabas.broker.replication.replica_logs import ReplicaLogs
 from barnabas.protocol.messages.fetch_response import EpochEndOffset
+from barnabas.protocol.topic_partition import TopicPartition
 from tests.unit.broker.log.test_following import batch, marker
 from tests.unit.broker.replication.test_replica_fetcher import (
     BACKOFF,
@@ -123,6 +124,22 @@ def test_what_flush_messages_asks_for_is_on_the_disk_before_more_is_fetched() ->
         bench.fetched(high_watermark=0, log_start_offset=0)
     assert bench.asks() == {0: (1, EPOCH)}
     assert not set(bench.disk.on_loop) - QUICK
+
+
+def test_what_is_flushed_while_other_partitions_are_fetched_is_soon_acknowledged() -> None:
+    """The Fetch that leaves it out does not wait at the leader for as long as it may."""
+    bench = SlowBench(flush_messages=1)
+    other = TopicPartition(NAME.topic, 1)
+    bench.partitions[other] = Partition(other, ID, bench.manager.create_log(other, ID), bench.disk, lambda _key: None)
+    bench.fetcher.add_partition(other, ID, EPOCH, NOW)
+    assert bench.request().max_wait_ms == 500
+    bench.fetched(records=record(0), high_watermark=0, log_start_offset=0)
+    beside = bench.request()
+    assert (beside.max_wait_ms, beside.forgotten_topics_data[0].partitions) == (10, [0])
+    bench.disk.drain()
+    bench.fetched(other, high_watermark=0, log_start_offset=0)
+    following = bench.request()
+    assert (following.max_wait_ms, asked(following)[0]) == (500, (1, EPOCH))
 
 
 def test_what_a_killed_follower_had_not_flushed_is_on_the_disk_before_it_says_that_it_has_it() -> None:
