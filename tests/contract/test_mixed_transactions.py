@@ -210,14 +210,14 @@ def read(world: World, topic: str, count: int) -> list[bytes]:
     with Consumer({**world.settings, "isolation.level": "read_committed"}) as consumer:
         consumer.assign(partitions)
         consumer.seek_to_beginning()
-        ends = consumer.end_offsets(partitions)
-        eventually(
-            lambda: (
-                found.extend(record.value for record in consumer.poll(0.2))
-                or all(consumer.position(partition) >= end for partition, end in ends.items())
-            ),
-            30,
-        )
+
+        def has_read_all() -> bool:
+            # A transaction is committed for its producer before its markers are in the partitions.
+            found.extend(record.value for record in consumer.poll(0.2))
+            ends = consumer.end_offsets(partitions)
+            return len(found) >= count and all(consumer.position(partition) >= end for partition, end in ends.items())
+
+        eventually(has_read_all, 30)
     return found
 
 
