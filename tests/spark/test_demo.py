@@ -56,6 +56,27 @@ def test_a_broker_killed_in_mid_demo_and_started_again_loses_no_acknowledged_rec
     assert run.late_rows == 0
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_both_jobs_of_the_demo_give_the_figures_of_the_data_frames_on_apache_kafka(
+    spark: SparkSession, apache: str, tmp_path: Path
+) -> None:
+    import check
+    import data
+    import demo
+    from produce import Topics
+    from rich.console import Console
+
+    tables, topics = data.load(days=5), Topics()
+    demo.create_topics(apache, topics)
+    run = demo.run_pipeline(spark, apache, tables, topics, tmp_path, Console(quiet=True))
+
+    assert check.compare(run.delays, tables).differences == []
+    assert check.compare(run.by_streams, tables).differences == []
+    assert run.rows_read == sum(run.sent)
+    assert len(run.by_streams) == len(run.delays) > 0
+
+
 def test_what_spark_has_said_is_kept_where_the_demo_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -135,6 +135,8 @@ MANY_PARAMETERS = {
         "client/producer/append.py _append_to",
         "records/arrow.py ColumnBuilder.append",
         "records/decoder.py RecordsDecoder.__init__",
+        "streams/engine/record.py input_records",
+        "streams/serdes/record_context.py record_context",
     ),
     "it is a value, or the row of a table, with a parameter for each field": (
         "broker/groups/classic_group_member.py ClassicGroupMember.__init__",

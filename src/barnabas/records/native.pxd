@@ -110,6 +110,25 @@ cdef inline long long int64_sum(long long first, long long second) noexcept nogi
     return <long long> (<unsigned long long> first + <unsigned long long> second)
 
 
+cdef inline bytes int64_to_bytes(long long number):
+    cdef unsigned long long rest = <unsigned long long> number
+    cdef unsigned char data[8]
+    cdef int at
+    for at in range(7, -1, -1):
+        data[at] = rest & 0xFF
+        rest >>= 8
+    return PyBytes_FromStringAndSize(<char *> data, 8)
+
+
+cdef inline long long int64_from_bytes(object data) noexcept:
+    cdef unsigned char *at = <unsigned char *> PyBytes_AS_STRING(data)
+    cdef unsigned long long number = 0
+    cdef int index
+    for index in range(8):
+        number = number << 8 | at[index]
+    return <long long> number
+
+
 cdef inline void untrack(object item) noexcept:
     PyObject_GC_UnTrack(<void *> item)
 

@@ -99,6 +99,16 @@ def int64_sum(first: int, second: int) -> int:
     return ((first + second + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
 
 
+def int64_to_bytes(number: int) -> bytes:
+    """Return a signed 64-bit integer, big-endian; the caller has checked that it fits."""
+    return number.to_bytes(8, "big", signed=True)
+
+
+def int64_from_bytes(data: bytes) -> int:
+    """Return the signed 64-bit integer that the first 8 bytes are, big-endian; the caller has checked the length."""
+    return int.from_bytes(data[:8], "big", signed=True)
+
+
 def untrack(item: object) -> None:
     """Take an object that refers to nothing but strings and numbers away from the cycle collector."""
 

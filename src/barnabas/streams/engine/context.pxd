@@ -3,17 +3,16 @@
 cimport cython
 
 from barnabas.streams.engine.task_node cimport TaskNode
-from barnabas.streams.serdes.record_context cimport RecordContext
+from barnabas.streams.serdes.record_context cimport ContextHolder, RecordContext, record_context
 from barnabas.streams.topology.record cimport Record
 
 
-cdef class TaskContext:
+cdef class TaskContext(ContextHolder):
     cdef readonly object task
     cdef readonly object collector
     cdef readonly object key_serde
     cdef readonly object value_serde
     cdef object _config
-    cdef public RecordContext record_context
     cdef public TaskNode current_node
     cdef object _now_ms
     cdef public bint measured

@@ -23,7 +23,7 @@ from barnabas.streams.state.read_only import ReadOnlyStore
 from barnabas.streams.topology.processor_api import PunctuationType, Punctuator, RecordMetadata, TaskId
 
 if not cython.compiled:
-    from barnabas.streams.serdes.record_context import RecordContext
+    from barnabas.streams.serdes.record_context import ContextHolder, RecordContext, record_context
     from barnabas.streams.topology.record import Record
 
 if TYPE_CHECKING:
@@ -46,17 +46,16 @@ _ILLEGAL_SCOPE = (
 
 
 @cython.cclass
-class TaskContext:
+class TaskContext(ContextHolder):
     """The context of a task's processors, and of its stores."""
 
     def __init__(self, task: Any, config: Mapping[str, Any], key_serde: Any, value_serde: Any) -> None:
+        super().__init__()
         self.task = task
         self.collector = task.collector
         self.key_serde = key_serde
         self.value_serde = value_serde
         self._config = config
-        #: Of the record that is being processed; None between records.
-        self.record_context: RecordContext | None = None
         self.current_node: TaskNode | None = None
         self._now_ms = 0
         #: Whether the task measures itself.
@@ -111,7 +110,7 @@ class TaskContext:
         node = self.current_node
         previous = self.record_context
         if previous is not None and _differs(record, previous):
-            self.record_context = RecordContext(
+            self.record_context = record_context(
                 record.timestamp,
                 previous.offset,
                 previous.partition,

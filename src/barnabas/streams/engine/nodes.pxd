@@ -8,14 +8,15 @@ from barnabas.streams.engine.record cimport InputRecord, OutputRecord, StampedRe
 from barnabas.streams.engine.record_collector cimport RecordCollector
 from barnabas.streams.engine.task_node cimport TaskNode
 from barnabas.streams.serdes.record_context cimport RecordContext
+from barnabas.streams.serdes.serde_calls cimport SerdeCalls
 from barnabas.streams.topology.record cimport Record
 
 
 cdef class SourceTaskNode(TaskNode):
     cdef object _node
     cdef readonly object timestamp_extractor
-    cdef object _deserialize_key
-    cdef object _deserialize_value
+    cdef SerdeCalls _keys
+    cdef SerdeCalls _values
     cdef TaskContext _context
 
     cpdef StampedRecord deserialize(self, InputRecord record)
@@ -37,6 +38,8 @@ cdef class SinkTaskNode(TaskNode):
     cdef readonly object partitioner
     cdef readonly object key_serializer
     cdef readonly object value_serializer
+    cdef SerdeCalls _keys
+    cdef SerdeCalls _values
     cdef TaskContext _context
     cdef RecordCollector _collector
 

@@ -24,6 +24,7 @@ if not cython.compiled:
     from barnabas.streams.engine.operator_processor import OperatorProcessor
     from barnabas.streams.engine.record import output_record, stamped_record
     from barnabas.streams.engine.task_node import TaskNode
+    from barnabas.streams.serdes.serde_calls import SerdeCalls
 
 if TYPE_CHECKING:
     from barnabas.streams.engine.record import InputRecord, StampedRecord
@@ -32,15 +33,15 @@ if TYPE_CHECKING:
 _NO_SERDE = "Please specify a {what} serde or set one through StreamsConfig#DEFAULT_{upper}_SERDE_CLASS_CONFIG"
 
 
-def _method(given: Any, default: Any, method: str, what: str, context: Any) -> Any:
-    """Return `serialize` or `deserialize` of what a node was given: a serde, a serializer, or None for the default."""
+def _serde(given: Any, default: Any, method: str, what: str, context: Any) -> Any:
+    """Return a serde that has `method`, of what a node was given: a serde, a serializer, or None for the default."""
     chosen = default if given is None else given
     if chosen is None:
         raise ConfigError(_NO_SERDE.format(what=what, upper=what.upper()))
     if not hasattr(chosen, method):
         chosen = Serde(chosen, None) if method == "serialize" else Serde(None, chosen)
     set_if_unset(chosen, context.key_serde, context.value_serde)
-    return getattr(chosen, method)
+    return chosen
 
 
 @cython.cclass
@@ -51,25 +52,24 @@ class SourceTaskNode(TaskNode):
         super().__init__(node.name)
         self._node = node
         self.timestamp_extractor = node.timestamp_extractor
-        self._deserialize_key: Any = None
-        self._deserialize_value: Any = None
+        self._keys = SerdeCalls(None)
+        self._values = SerdeCalls(None)
 
     def init(self, context: Any) -> None:
         """Find the serdes. Raises `StreamsError` when there are none."""
         self._context = context
         node = self._node
         try:
-            self._deserialize_key = _method(node.key_deserializer, context.key_serde, "deserialize", "key", context)
-            self._deserialize_value = _method(
-                node.value_deserializer, context.value_serde, "deserialize", "value", context
-            )
+            keys = _serde(node.key_deserializer, context.key_serde, "deserialize", "key", context)
+            values = _serde(node.value_deserializer, context.value_serde, "deserialize", "value", context)
         except ConfigError as problem:
             raise StreamsError(f"Failed to initialize serdes for source node {self.name}") from problem
+        self._keys, self._values = SerdeCalls(keys), SerdeCalls(values)
 
     def deserialize(self, record: InputRecord) -> StampedRecord:
         """Return the record with key and value, and the timestamp that it came with."""
-        key = self._deserialize_key(record.topic, record.key, record.headers)
-        value = self._deserialize_value(record.topic, record.value, record.headers)
+        key = self._keys.deserialize(record.topic, record.key, record.headers)
+        value = self._values.deserialize(record.topic, record.value, record.headers)
         return stamped_record(record, key, value)
 
     def process(self, record: Record[Any, Any]) -> None:
@@ -130,6 +130,8 @@ class SinkTaskNode(TaskNode):
         self.partitioner = node.partitioner
         self.key_serializer: Any = None
         self.value_serializer: Any = None
+        self._keys = SerdeCalls(None)
+        self._values = SerdeCalls(None)
         self._context: Any = None
         self._collector: Any = None
 
@@ -139,10 +141,12 @@ class SinkTaskNode(TaskNode):
         self._collector = context.collector
         node = self._node
         try:
-            self.key_serializer = _method(node.key_serializer, context.key_serde, "serialize", "key", context)
-            self.value_serializer = _method(node.value_serializer, context.value_serde, "serialize", "value", context)
+            keys = _serde(node.key_serializer, context.key_serde, "serialize", "key", context)
+            values = _serde(node.value_serializer, context.value_serde, "serialize", "value", context)
         except ConfigError as problem:
             raise StreamsError(f"Failed to initialize serdes for sink node {self.name}") from problem
+        self.key_serializer, self.value_serializer = keys.serialize, values.serialize
+        self._keys, self._values = SerdeCalls(keys), SerdeCalls(values)
 
     def process(self, record: Record[Any, Any]) -> None:
         """Serialize the record and send it.
@@ -159,9 +163,9 @@ class SinkTaskNode(TaskNode):
         collector = self._collector
         at_key = True
         try:
-            key = self.key_serializer(topic, record.key, headers)
+            key = self._keys.serialize(topic, record.key, headers)
             at_key = False
-            value = self.value_serializer(topic, record.value, headers)
+            value = self._values.serialize(topic, record.value, headers)
         except Exception as problem:  # noqa: BLE001 - the handler decides
             collector.handle_unserializable(self, topic, record, "key" if at_key else "value", context, problem)
             return

@@ -5,11 +5,18 @@ cimport cython
 from barnabas.streams.engine.record cimport InputRecord, StampedRecord
 
 
+cdef class Stamp:
+    cpdef StampedRecord stamp(self, InputRecord raw, object partition_time)
+
+
 @cython.final
 cdef class RecordQueue:
     cdef readonly tuple name
-    cdef object _stamp
-    cdef object _records
+    cdef readonly object topic
+    cdef readonly object partition
+    cdef Stamp _stamp
+    cdef list _next
+    cdef list _added
     cdef readonly StampedRecord head
     cdef public object partition_time
 
@@ -34,6 +41,7 @@ cdef class PartitionGroup:
     cdef object _stamp
     cdef dict _queues
     cdef _HeadsByTime _heads
+    cdef RecordQueue _last
     cdef readonly object stream_time
 
     @cython.locals(queue=RecordQueue)

@@ -11,17 +11,22 @@ try:
 except ImportError:
     from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from barnabas.streams.engine.record import InputRecord, StampedRecord
 
-#: Deserializes and stamps a record, given its partition's time; None when it is left out.
-Stamp = Callable[["InputRecord", int], "StampedRecord | None"]
-
 UNKNOWN = -1
+
+
+@cython.cclass
+class Stamp:
+    """Deserializes the records of a topic, and finds their timestamps."""
+
+    def stamp(self, raw: InputRecord, partition_time: int) -> StampedRecord | None:
+        """Return the record, given its partition's time; None when it is left out."""
+        raise NotImplementedError
 
 
 @cython.final
@@ -31,22 +36,28 @@ class RecordQueue:
 
     def __init__(self, name: tuple[str, int], stamp: Stamp) -> None:
         self.name = name
+        self.topic, self.partition = name
         self._stamp = stamp
-        self._records: deque[InputRecord] = deque()
+        #: Those to be taken, the next one at the end; and those that came since, the last one at the end.
+        self._next: list[InputRecord] = []
+        self._added: list[InputRecord] = []
         self.head: StampedRecord | None = None
         self.partition_time = UNKNOWN
 
     def add(self, record: InputRecord) -> None:
         """Add a record at the end."""
-        self._records.append(record)
+        self._added.append(record)
 
     def advance(self) -> None:
         """Make the next record that is not left out the head."""
         self.head = None
-        records = self._records
-        while records:
-            record = records.popleft()
-            self.head = self._stamp(record, self.partition_time)
+        while True:
+            if not self._next:
+                if not self._added:
+                    return
+                self._next, self._added = self._added, []
+                self._next.reverse()
+            self.head = self._stamp.stamp(self._next.pop(), self.partition_time)
             if self.head is not None:
                 return
 
@@ -111,14 +122,18 @@ class PartitionGroup:
         self._stamp = stamp
         self._queues: dict[tuple[str, int], RecordQueue] = {}
         self._heads = _HeadsByTime()
+        self._last: RecordQueue | None = None
         self.stream_time = UNKNOWN
 
     def add(self, record: InputRecord) -> None:
         """Add a record to the queue of its partition."""
-        name = (record.topic, record.partition)
-        queue = self._queues.get(name)
-        if queue is None:
-            queue = self._queues[name] = RecordQueue(name, self._stamp(record.topic))
+        queue = self._last
+        if queue is None or record.topic is not queue.topic or record.partition != queue.partition:
+            name = (record.topic, record.partition)
+            queue = self._queues.get(name)
+            if queue is None:
+                queue = self._queues[name] = RecordQueue(name, self._stamp(record.topic))
+            self._last = queue
         queue.add(record)
         if queue.head is None:
             queue.advance()

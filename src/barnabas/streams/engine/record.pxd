@@ -29,6 +29,16 @@ cdef class StampedRecord:
     cdef public object timestamp
 
 
+@cython.locals(at=Py_ssize_t, made=InputRecord, found=list)
+cpdef list input_records(
+    list topics, list partitions, list offsets, list times, list keys, list values, list headers
+)
+
+
+@cython.locals(record=OutputRecord, topics=list, partitions=list, keys=list, values=list, times=list, headers=list)
+cpdef tuple output_columns(list records)
+
+
 @cython.locals(made=OutputRecord)
 cdef OutputRecord output_record(
     object topic, object partition, object key, object value, object timestamp, object headers

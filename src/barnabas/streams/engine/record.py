@@ -144,6 +144,45 @@ class StampedRecord:
         )
 
 
+def input_records(
+    topics: list[str],
+    partitions: list[int],
+    offsets: list[int],
+    times: list[int],
+    keys: list[bytes | None],
+    values: list[bytes | None],
+    headers: list[Headers] | None,
+) -> list[InputRecord]:
+    """Return the records of columns of one length; headers of None are none for each."""
+    found = []
+    for at in range(len(topics)):
+        made = InputRecord.__new__(InputRecord)
+        made.topic = topics[at]
+        made.partition = partitions[at]
+        made.offset = offsets[at]
+        made.timestamp = times[at]
+        made.key = keys[at]
+        made.value = values[at]
+        made.headers = [] if headers is None else headers[at]
+        found.append(made)
+    return found
+
+
+def output_columns(
+    records: list[OutputRecord],
+) -> tuple[list[Any], list[Any], list[Any], list[Any], list[Any], list[Any]]:
+    """Return topics, partitions, keys, values, times and headers of records."""
+    topics, partitions, keys, values, times, headers = [], [], [], [], [], []
+    for record in records:
+        topics.append(record.topic)
+        partitions.append(record.partition)
+        keys.append(record.key)
+        values.append(record.value)
+        times.append(record.timestamp)
+        headers.append(record.headers)
+    return topics, partitions, keys, values, times, headers
+
+
 def output_record(
     topic: str, partition: int | None, key: bytes | None, value: bytes | None, timestamp: int | None, headers: Headers
 ) -> OutputRecord:

@@ -4,12 +4,25 @@ cimport cython
 
 from barnabas.streams.engine.context cimport TaskContext
 from barnabas.streams.engine.nodes cimport SourceTaskNode
-from barnabas.streams.engine.partition_group cimport PartitionGroup
+from barnabas.streams.engine.partition_group cimport PartitionGroup, Stamp
 from barnabas.streams.engine.record cimport InputRecord, OutputRecord, StampedRecord, output_record
 from barnabas.streams.engine.record_collector cimport RecordCollector
 from barnabas.streams.engine.task_node cimport TaskNode
-from barnabas.streams.serdes.record_context cimport RecordContext
+from barnabas.streams.serdes.record_context cimport RecordContext, record_context
 from barnabas.streams.topology.record cimport Record, make_record
+
+
+cdef class Task
+
+
+cdef class SourceStamp(Stamp):
+    cdef Task _task
+    cdef SourceTaskNode _source
+    cdef object _extract
+    cdef bint _is_usual
+
+    @cython.locals(record=StampedRecord)
+    cpdef StampedRecord stamp(self, InputRecord raw, object partition_time)
 
 
 cdef class Task:
@@ -37,6 +50,11 @@ cdef class Task:
     cpdef object add_records(self, object records)
 
     cpdef bint punctuate_stream_time(self) except -1
+
+    cpdef object work_off(self, object now_ms)
+
+    @cython.locals(at=Py_ssize_t, count=Py_ssize_t, record=InputRecord)
+    cpdef object process_in_order(self, list records, object now_ms)
 
     cpdef list commit(self)
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from barnabas.streams.config import StreamsConfig
 from barnabas.streams.engine.exception_handlers import Response, Result
 from barnabas.streams.engine.nodes import make_nodes
-from barnabas.streams.engine.partition_group import Stamp
 from barnabas.streams.engine.punctuation import PunctuationQueue, Schedule
 from barnabas.streams.engine.record_collector import FailedProcessingError, error_context, failed
 from barnabas.streams.engine.record_deserializer import handle_deserialization_failure
@@ -39,10 +38,10 @@ from barnabas.streams.topology.stores import StoreBuilder
 if not cython.compiled:
     from barnabas.streams.engine.context import TaskContext
     from barnabas.streams.engine.nodes import SourceTaskNode
-    from barnabas.streams.engine.partition_group import PartitionGroup
+    from barnabas.streams.engine.partition_group import PartitionGroup, Stamp
     from barnabas.streams.engine.record import output_record
     from barnabas.streams.engine.record_collector import RecordCollector
-    from barnabas.streams.serdes.record_context import RecordContext
+    from barnabas.streams.serdes.record_context import RecordContext, record_context
     from barnabas.streams.topology.record import make_record
 
 if TYPE_CHECKING:
@@ -67,6 +66,38 @@ class TaskSettings(NamedTuple):
     keeps_origins: bool = False
     clock: Callable[[], int] | None = None
     logs_last_changes: bool = False
+
+
+@cython.cclass
+class SourceStamp(Stamp):
+    """Stamps the records of a task's source; `default` is the extractor where the source has none."""
+
+    def __init__(self, task: Task, source: SourceTaskNode, default: Any) -> None:
+        self._task = task
+        self._source = source
+        self._extract = source.timestamp_extractor or default
+        self._is_usual = type(self._extract) is FailOnInvalidTimestamp
+
+    def stamp(self, raw: InputRecord, partition_time: int) -> StampedRecord | None:
+        """See `Stamp`. Raises `StreamsError` when the extractor fails, and when no handler lets the record pass."""
+        try:
+            record = self._source.deserialize(raw)
+        except Exception as problem:  # noqa: BLE001 - the handler decides
+            self._task.handle_deserialization_error(self._source, raw, problem)
+            return None
+        if self._is_usual and record.timestamp >= 0:
+            return record
+        try:
+            timestamp = self._extract(record, partition_time)
+        except StreamsError:
+            raise
+        except Exception as problem:
+            raise StreamsError(f"Fatal user code error in TimestampExtractor callback for record {raw}.") from problem
+        if timestamp < 0:
+            self._task.record_dropped()
+            return None
+        record.timestamp = timestamp
+        return record
 
 
 @cython.cclass
@@ -153,8 +184,7 @@ class Task:
         Raises `StreamsError` as Kafka's StreamTask does; then the task must be restored before it goes on.
         """
         self.add_records(records)
-        while self.process_next(now_ms):
-            self.punctuate_stream_time()
+        self.work_off(now_ms)
         self.punctuate_system_time(now_ms)
         return self.commit()
 
@@ -163,6 +193,24 @@ class Task:
         group = self._group
         for record in records:
             group.add(record)
+
+    def work_off(self, now_ms: int) -> None:
+        """Process all records that wait, and call punctuators that are due by stream time."""
+        while self.process_next(now_ms):
+            self.punctuate_stream_time()
+
+    def process_in_order(self, records: list[InputRecord], now_ms: int) -> None:
+        """Process records in the order in which they are given, whatever the times of their topics."""
+        at, count = 0, len(records)
+        while at < count:
+            topic = records[at].topic
+            while at < count:
+                record = records[at]
+                if record.topic != topic:
+                    break
+                self._group.add(record)
+                at += 1
+            self.work_off(now_ms)
 
     def process_next(self, now_ms: int) -> bool:
         """Process the record whose turn it is; False when none waits."""
@@ -173,7 +221,7 @@ class Task:
         raw = record.raw
         context = self._context
         node = self._source(raw.topic)
-        context.record_context = RecordContext(
+        context.record_context = record_context(
             record.timestamp, raw.offset, raw.partition, raw.topic, raw.headers, raw.key, raw.value
         )
         context.current_node = node
@@ -256,33 +304,7 @@ class Task:
         return node
 
     def _stamp(self, topic: str) -> Stamp:
-        source = self._source(topic)
-        extract = source.timestamp_extractor or self._settings.config.default_timestamp_extractor
-        is_usual = type(extract) is FailOnInvalidTimestamp
-
-        def stamp(raw: InputRecord, partition_time: int) -> StampedRecord | None:
-            try:
-                record = source.deserialize(raw)
-            except Exception as problem:  # noqa: BLE001 - the handler decides
-                self._handle_deserialization_error(source, raw, problem)
-                return None
-            if is_usual and record.timestamp >= 0:
-                return record
-            try:
-                timestamp = extract(record, partition_time)
-            except StreamsError:
-                raise
-            except Exception as problem:
-                raise StreamsError(
-                    f"Fatal user code error in TimestampExtractor callback for record {raw}."
-                ) from problem
-            if timestamp < 0:
-                self.record_dropped()
-                return None
-            record.timestamp = timestamp
-            return record
-
-        return stamp
+        return SourceStamp(self, self._source(topic), self._settings.config.default_timestamp_extractor)
 
     # -- punctuation
 
@@ -360,7 +382,8 @@ class Task:
         self.record_dropped()
         return True
 
-    def _handle_deserialization_error(self, source: TaskNode, raw: InputRecord, problem: Exception) -> None:
+    def handle_deserialization_error(self, source: TaskNode, raw: InputRecord, problem: Exception) -> None:
+        """Ask the handler whether a record that cannot be read may be left out; raises `StreamsError` when not."""
         where = RecordContext(raw.timestamp, raw.offset, raw.partition, raw.topic, raw.headers, raw.key, raw.value)
         handler = self._settings.config.deserialization_exception_handler
         at = error_context(where, source.name, self.id)

@@ -12,5 +12,12 @@ cdef class RecordContext:
     cdef public object raw_value
 
 
+cdef class ContextHolder:
+    cdef public RecordContext record_context
+
+
 @cython.locals(made=RecordContext)
-cdef RecordContext record_context(object timestamp, object offset, object partition, object topic, object headers)
+cdef RecordContext record_context(
+    object timestamp, object offset, object partition, object topic, object headers, object raw_key=*,
+    object raw_value=*
+)

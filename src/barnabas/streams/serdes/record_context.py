@@ -83,14 +83,31 @@ class RecordContext:
         return cls(timestamp, offset, partition, topic, headers)
 
 
-def record_context(timestamp: int, offset: int, partition: int, topic: str | None, headers: Headers) -> RecordContext:
-    """Return a context without bytes, for callers in C."""
+@cython.cclass
+class ContextHolder:
+    """Who knows the record that is being processed: stores ask it without the interpreter."""
+
+    def __init__(self) -> None:
+        #: None between records.
+        self.record_context: RecordContext | None = None
+
+
+def record_context(
+    timestamp: int,
+    offset: int,
+    partition: int,
+    topic: str | None,
+    headers: Headers,
+    raw_key: bytes | None = None,
+    raw_value: bytes | None = None,
+) -> RecordContext:
+    """Return a context, for callers in C."""
     made = RecordContext.__new__(RecordContext)
     made.timestamp = timestamp
     made.offset = offset
     made.partition = partition
     made.topic = topic
     made.headers = headers
-    made.raw_key = None
-    made.raw_value = None
+    made.raw_key = raw_key
+    made.raw_value = raw_value
     return made

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
-from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
-from barnabas.streams.engine.record import InputRecord, OutputRecord
+from barnabas.streams.engine.record import InputRecord, OutputRecord, output_columns
+from barnabas.streams.engine.record import input_records as records_of_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,18 +15,23 @@ if TYPE_CHECKING:
 INPUT_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
 
 
-def input_records(batch: pa.RecordBatch) -> Iterator[InputRecord]:
+def input_records(batch: pa.RecordBatch) -> list[InputRecord]:
     """Return the records of a batch of the source's rows."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     times = pc.divide(batch.column("timestamp").cast(pa.int64()), 1000).to_pylist()
-    topics, partitions, offsets, keys, values = (
-        batch.column(name).to_pylist() for name in ("topic", "partition", "offset", "key", "value")
+    topics = batch.column("topic").dictionary_encode()
+    names = topics.dictionary.to_pylist()
+    told = names * len(topics) if len(names) == 1 else [names[at] for at in topics.indices.to_pylist()]
+    partitions, offsets, keys, values = (
+        batch.column(name).to_pylist() for name in ("partition", "offset", "key", "value")
     )
-    headers = batch.column("headers").to_pylist()
-    texts = ([] if found is None else _pairs(found) for found in headers)
-    return starmap(InputRecord, zip(topics, partitions, offsets, times, keys, values, texts, strict=True))
+    headers = batch.column("headers")
+    texts = None
+    if headers.null_count < len(headers):
+        texts = [[] if found is None else _pairs(found) for found in headers.to_pylist()]
+    return records_of_columns(told, partitions, offsets, times, keys, values, texts)
 
 
 def _pairs(headers: list[dict[str, Any]]) -> list[tuple[str, bytes | None]]:
@@ -38,12 +42,11 @@ def _pairs(headers: list[dict[str, Any]]) -> list[tuple[str, bytes | None]]:
 ORIGIN = "origin"
 
 
-def output_rows(records: Sequence[OutputRecord], *, with_origins: bool = False) -> pa.RecordBatch | None:
+def output_rows(records: list[OutputRecord], *, with_origins: bool = False) -> pa.RecordBatch | None:
     """Return rows for the sink, in the order of the records; None without any."""
-    columns = list(zip(*records, strict=True))
-    if not columns:
+    if not records:
         return None
-    topics, partitions, keys, values, times, headers = columns
+    topics, partitions, keys, values, times, headers = output_columns(records)
     texts = [[{"key": name, "value": value} for name, value in found] if found else None for found in headers]
     import pyarrow as pa
 

@@ -9,7 +9,6 @@ import time
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas import anatomy
@@ -363,10 +362,7 @@ class Attempt:
                 self._read(counts, batch)
                 # The source has merged the topics. Of records of one topic alone the engine keeps the order; of more it
                 # would decide ties of time by itself, and not the same way when a batch arrives in other pieces.
-                for _, run in groupby(rows.input_records(batch), key=_topic):
-                    task.add_records(run)
-                    while task.process_next(now):
-                        task.punctuate_stream_time()
+                task.process_in_order(rows.input_records(batch), now)
                 yield from self._worked_off(task, counts, now)
         task.punctuate_system_time(now)
         if (sent := self._output(task.commit())) is not None:
@@ -390,15 +386,10 @@ class Attempt:
         return rows.output_rows(records, with_origins=self._home.keeps_origins)
 
     def _worked_off(self, task: Task, counts: BatchCounts, now_ms: int) -> Iterator[pa.RecordBatch]:
-        while task.process_next(now_ms):
-            task.punctuate_stream_time()
+        task.work_off(now_ms)
         if (sent := self._output(task.collector.drain())) is not None:
             counts.wrote(sent)
             yield sent
-
-
-def _topic(record: InputRecord) -> str:
-    return record.topic
 
 
 def _positions(plan: BatchPlan) -> dict[str, dict[str, int]]:

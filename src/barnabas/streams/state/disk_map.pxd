@@ -2,14 +2,26 @@
 
 cimport cython
 
+from barnabas.streams.state.memory cimport OrderedBytes
 
-@cython.final
-cdef class DiskMap:
+
+cdef class DiskMap(OrderedBytes):
     cdef object _backend
     cdef readonly object _handle
     cdef readonly list _snapshots
     cdef dict _waiting
     cdef readonly Py_ssize_t _waiting_bytes
+    cdef list _order
+
+    cpdef object get(self, object key)
+    cpdef object put(self, object key, object value)
+    cpdef object delete(self, object key)
+
+    @cython.locals(order=list, found=list, begin=Py_ssize_t, end=Py_ssize_t)
+    cpdef list entries(self, object first, object last)
+    @cython.locals(waiting=dict, entries=dict)
+    cdef list _with_waiting(self, list found, list keys)
+    cdef object _note(self, object key)
 
     cpdef flush(self)
     cdef object _written(self, object key)

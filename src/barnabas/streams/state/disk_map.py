@@ -2,8 +2,9 @@
 """A map of a task on disk: entries of an LMDB database, before them what was changed last, in memory.
 
 A task changes the same keys again and again: what it changes waits in a dict, and goes to LMDB sorted by key, in one
-call, when a range is asked for, when the state is kept, and when `MOST_WAITING` bytes wait. C types are in
-`disk_map.pxd`.
+call, when a range is iterated over, when the state is kept, and when `MOST_WAITING` bytes wait. A join or a session
+asks for the few `entries` of a key with each record, so there what waits is kept in order as well, and searched beside
+LMDB. C types are in `disk_map.pxd`.
 
 LMDB takes keys of 511 bytes: those of `LONG` bytes and more lie in buckets, one for all keys that begin with the same
 `LONG` bytes, so that order is kept.
@@ -16,7 +17,7 @@ try:
 except ImportError:
     from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from operator import itemgetter
@@ -26,6 +27,9 @@ from weakref import ref
 from barnabas.streams.errors import ProcessorStateError
 from barnabas.streams.serdes.reader import Reader, sized
 from barnabas.streams.state.snapshot import Entry, Snapshot
+
+if not cython.compiled:
+    from barnabas.streams.state.memory import OrderedBytes
 
 
 class LmdbFile(Protocol):
@@ -47,15 +51,17 @@ _FIRST_PLAIN = b"\x01"
 #: Bytes of keys and values that wait for LMDB at most, those that were replaced in the meantime among them.
 MOST_WAITING = 4 << 20
 
+#: Keys that wait at most where they are kept in order.
+MOST_ORDERED = 1000
+
 #: What an entry that waits takes beside its bytes, about.
 _ENTRY = 100
 
 _ABSENT = object()
 
 
-@cython.final
 @cython.cclass
-class DiskMap:
+class DiskMap(OrderedBytes):
     """One of a backend's maps, on a database of LMDB."""
 
     def __init__(self, backend: LmdbFile, handle: Any) -> None:
@@ -65,6 +71,8 @@ class DiskMap:
         #: What is not in LMDB yet; None for what is to be deleted there.
         self._waiting: dict[bytes, bytes | None] = {}
         self._waiting_bytes = 0
+        #: The keys that wait, in order, once `entries` was called.
+        self._order: list[bytes] | None = None
 
     def get(self, key: bytes) -> bytes | None:
         """Return a value, None for none."""
@@ -73,6 +81,8 @@ class DiskMap:
 
     def put(self, key: bytes, value: bytes) -> None:
         """Keep a value."""
+        if self._order is not None:
+            self._note(key)
         self._waiting[key] = value
         self._waiting_bytes += len(key) + len(value) + _ENTRY
         if self._waiting_bytes > MOST_WAITING:
@@ -87,6 +97,8 @@ class DiskMap:
         """Forget a key; return the value that it had."""
         found: bytes | None = self.get(key)
         if found is not None:
+            if self._order is not None:
+                self._note(key)
             self._waiting[key] = None
             self._waiting_bytes += len(key) + _ENTRY
         return found
@@ -107,6 +119,39 @@ class DiskMap:
         self._snapshots.append(ref(snapshot, self._snapshots.remove))
         return _between(_unpacked(snapshot, reverse), first, last, reverse, open_end)
 
+    def entries(self, first: bytes, last: bytes) -> list[Entry]:
+        """Return the entries from `first` to `last`, both included, all at once: for ranges of few entries."""
+        if len(first) >= LONG - 1 or len(last) >= LONG - 1:
+            return list(self.range(first, last))
+        order = self._order
+        if order is None:
+            order = self._order = sorted(self._waiting)
+        found: list[Entry] = []
+        upper = _stored(last)
+        with self._backend.txn.cursor(db=self._handle) as cursor:
+            if cursor.set_range(_stored(first)):
+                for stored, value in cursor.iternext():
+                    if stored > upper:
+                        break
+                    if len(stored) >= LONG:
+                        return list(self.range(first, last))
+                    found.append((_key(stored), value))
+        begin, end = bisect_left(order, first), bisect_right(order, last)
+        return found if begin >= end else self._with_waiting(found, order[begin:end])
+
+    def _with_waiting(self, found: list[Entry], keys: list[bytes]) -> list[Entry]:
+        waiting = self._waiting
+        entries: dict[bytes, bytes | None] = dict(found)
+        for key in keys:
+            entries[key] = waiting[key]
+        return [(key, value) for key in sorted(entries) if (value := entries[key]) is not None]
+
+    def _note(self, key: bytes) -> None:
+        if key not in self._waiting:
+            if len(self._order) >= MOST_ORDERED:  # type: ignore[arg-type]  # it is not None
+                self.flush()
+            insort(self._order, key)  # type: ignore[arg-type]
+
     def flush(self) -> None:
         """Write what waits to LMDB. Raises `ProcessorStateError` when the disk is full."""
         waiting = self._waiting
@@ -114,6 +159,8 @@ class DiskMap:
             return
         self._waiting = {}
         self._waiting_bytes = 0
+        if self._order is not None:
+            self._order = []
         for key in [key for key, value in waiting.items() if value is None]:
             del waiting[key]
             self._erase(key)

@@ -1,14 +1,17 @@
 # The C types of key_value.py.
 
+cimport cython
+
 from barnabas.streams.state.changelog_record cimport ChangelogRecord, changelog_record
+from barnabas.streams.state.memory cimport OrderedBytes
 from barnabas.streams.state.store cimport SerdeStore
 from barnabas.streams.state.value_format cimport HeadersFormat, TimestampedFormat, ValueFormat
 from barnabas.streams.topology.record cimport make_record
 
 
 cdef class KeyValueStore(SerdeStore):
-    cdef object _map
-    cdef readonly object _format
+    cdef OrderedBytes _map
+    cdef readonly ValueFormat _format
     cdef readonly object _cache
 
     cpdef object get_behind(self, object key)
@@ -18,7 +21,9 @@ cdef class KeyValueStore(SerdeStore):
 
 
 cdef class TimestampedKeyValueStore(KeyValueStore):
-    pass
+    cpdef object get_with_timestamp(self, object key)
+    @cython.locals(written=TimestampedFormat)
+    cpdef object put_with_timestamp(self, object key, object value, object timestamp)
 
 
 cdef class LRUStore(KeyValueStore):

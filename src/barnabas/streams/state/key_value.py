@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.streams.serdes.change import Change
 from barnabas.streams.state.caching import KeyValueCache
-from barnabas.streams.state.memory import Backend, BytesMap, increment
+from barnabas.streams.state.memory import Backend, increment
 from barnabas.streams.state.store import VALID_TO_UNDEFINED, StoreContext, StoreIterator, ValueAndTimestamp
 
 if not cython.compiled:
@@ -35,7 +35,7 @@ class KeyValueStore(SerdeStore):
     def __init__(self, name: str, key_serde: Any, value_serde: Any, backend: Backend, *, logged: bool = True) -> None:
         super().__init__(name, key_serde, value_serde, logged=logged)
         self.persistent = backend.persistent
-        self._map: BytesMap = backend.open(name)
+        self._map = backend.open(name)
         self._format = ValueFormat()
         self._cache: KeyValueCache | None = None
 
@@ -194,12 +194,13 @@ class TimestampedKeyValueStore(KeyValueStore):
     def put_with_timestamp(self, key: Any, value: Any, timestamp: int) -> int:
         """Keep a value with its timestamp; None deletes. Return `VALID_TO_UNDEFINED`: it is the latest."""
         data, value_data = self._key(key), self._value(value)
+        written = self._format
         if value_data is None or self._cache is not None:
-            self._put(data, self._format.stamped(value_data, timestamp))
+            self._put(data, written.stamped(value_data, timestamp))
             return VALID_TO_UNDEFINED
-        self._map.put(data, self._format.stamped(value_data, timestamp))  # type: ignore[arg-type]  # it is not None
+        self._map.put(data, written.stamped(value_data, timestamp))  # type: ignore[arg-type]  # it is not None
         if self.logged:
-            headers = self._headers() if self._format.logs_headers else []
+            headers = self._headers() if written.logs_headers else []
             self._changes.append(changelog_record(data, value_data, timestamp, headers))
         return VALID_TO_UNDEFINED
 

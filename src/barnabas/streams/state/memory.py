@@ -40,12 +40,46 @@ class BytesMap(Protocol):
         """Return how many entries there are."""
 
 
+@cython.cclass
+class OrderedBytes:
+    """A map of a backend: does what a `BytesMap` does, and stores call it without the interpreter."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return a value, None for none."""
+        raise NotImplementedError
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Keep a value."""
+        raise NotImplementedError
+
+    def put_all(self, entries: dict[bytes, bytes]) -> None:
+        """Keep many values."""
+        raise NotImplementedError
+
+    def delete(self, key: bytes) -> bytes | None:
+        """Forget a key; return the value that it had."""
+        raise NotImplementedError
+
+    def range(
+        self, first: bytes | None, last: bytes | None, reverse: bool = False, open_end: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield entries from `first` to `last`, both included (`last` not if `open_end`), None for no bound."""
+        raise NotImplementedError
+
+    def entries(self, first: bytes, last: bytes) -> list[tuple[bytes, bytes]]:
+        """Return the entries from `first` to `last`, both included, all at once: for ranges of few entries."""
+        return list(self.range(first, last))
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+
 class Backend(Protocol):
     """Holds the maps of a task's stores by name."""
 
     persistent: bool
 
-    def open(self, name: str) -> BytesMap:
+    def open(self, name: str) -> OrderedBytes:
         """Return the map of a name, a new one if there is none."""
 
     def drop(self, name: str) -> None:
@@ -55,9 +89,8 @@ class Backend(Protocol):
         """Return the names of maps that begin with a prefix."""
 
 
-@cython.final
 @cython.cclass
-class MemoryMap:
+class MemoryMap(OrderedBytes):
     """A dict whose sorted keys are made when a range is first asked for, and kept up from then on.
 
     New keys wait, sorted, in a short list beside the long one, so that a new key does not move all behind it.
@@ -105,6 +138,17 @@ class MemoryMap:
         self, first: bytes | None, last: bytes | None, reverse: bool = False, open_end: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         """Yield entries in order; those deleted after the call are left out."""
+        chosen = self._chosen(first, last, open_end)
+        if reverse:
+            chosen.reverse()
+        return _entries(self._data, chosen)
+
+    def entries(self, first: bytes, last: bytes) -> list[tuple[bytes, bytes]]:
+        """Return the entries from `first` to `last`, both included, all at once."""
+        data = self._data
+        return [(key, data[key]) for key in self._chosen(first, last, False) if key in data]
+
+    def _chosen(self, first: bytes | None, last: bytes | None, open_end: bool) -> list[bytes]:
         if self._sorted is None or 2 * len(self._dead) > len(self._sorted) + len(self._new):
             self._sorted = sorted(self._data)
             self._new.clear()
@@ -113,9 +157,7 @@ class MemoryMap:
         if self._new:
             chosen += _between(self._new, first, last, open_end)
             chosen.sort()
-        if reverse:
-            chosen.reverse()
-        return _entries(self._data, chosen)
+        return chosen
 
     def __len__(self) -> int:
         return len(self._data)

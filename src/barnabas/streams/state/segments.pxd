@@ -2,6 +2,8 @@
 
 cimport cython
 
+from barnabas.streams.state.memory cimport OrderedBytes
+
 
 @cython.final
 cdef class Segments:
@@ -13,6 +15,7 @@ cdef class Segments:
     cdef object _oldest
 
     cpdef object id_of(self, object timestamp)
-    cpdef object at(self, object timestamp)
-    cpdef object live(self, object number, object stream_time)
+    cpdef OrderedBytes at(self, object timestamp)
+    cpdef OrderedBytes live(self, object number, object stream_time)
+    cpdef list between(self, object first, object last, bint reverse=*)
     cpdef object drop_expired(self, object stream_time)

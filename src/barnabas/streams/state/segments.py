@@ -12,11 +12,17 @@ except ImportError:
     from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 
-from barnabas.streams.state.memory import Backend, BytesMap
+from barnabas.streams.state.memory import Backend
+
+if not cython.compiled:
+    from barnabas.streams.state.memory import OrderedBytes
 
 #: Tells whether an entry belongs to what is asked for.
 Accept = Callable[[bytes], bool]
+
+_NUMBER = itemgetter(0)
 
 
 @cython.final
@@ -29,7 +35,7 @@ class Segments:
         self._retention_ms = retention_ms
         self._interval_ms = interval_ms
         self._backend = backend
-        self._maps: dict[int, BytesMap] = {}
+        self._maps: dict[int, OrderedBytes] = {}
         self._oldest = 0
         for found in backend.names(f"{name}."):
             start = found.removeprefix(f"{name}.")
@@ -40,11 +46,11 @@ class Segments:
         """Return the number of the segment of a time in milliseconds; Java's division goes towards zero."""
         return timestamp // self._interval_ms if timestamp >= 0 else -(-timestamp // self._interval_ms)
 
-    def at(self, timestamp: int) -> BytesMap | None:
+    def at(self, timestamp: int) -> OrderedBytes | None:
         """Return the segment of a time, None when there is none."""
         return self._maps.get(self.id_of(timestamp))
 
-    def live(self, number: int, stream_time: int) -> BytesMap | None:
+    def live(self, number: int, stream_time: int) -> OrderedBytes | None:
         """Return a segment, a new one if need be; None when it is too old at `stream_time`."""
         if number < self.id_of(stream_time - self._retention_ms):
             return None
@@ -64,25 +70,24 @@ class Segments:
             del self._maps[number]
             self._backend.drop(self._file(number))
 
-    def between(self, first: int, last: int, reverse: bool = False) -> list[tuple[int, BytesMap]]:
+    def between(self, first: int, last: int, reverse: bool = False) -> list[tuple[int, OrderedBytes]]:
         """Return the segments from one time to another, in order of time."""
         begin, end = self.id_of(first), self.id_of(last)
-        return sorted(
-            ((number, found) for number, found in self._maps.items() if begin <= number <= end),
-            key=lambda pair: pair[0],
-            reverse=reverse,
-        )
+        found = [(number, segment) for number, segment in self._maps.items() if begin <= number <= end]
+        if len(found) > 1:
+            found.sort(key=_NUMBER, reverse=reverse)
+        return found
 
-    def all(self, reverse: bool = False) -> list[tuple[int, BytesMap]]:
+    def all(self, reverse: bool = False) -> list[tuple[int, OrderedBytes]]:
         """Return all segments in order of time."""
-        return sorted(self._maps.items(), key=lambda pair: pair[0], reverse=reverse)
+        return sorted(self._maps.items(), key=_NUMBER, reverse=reverse)
 
     def _file(self, number: int) -> str:
         return f"{self._name}.{number * self._interval_ms}"
 
 
 def scan(
-    segments: list[tuple[int, BytesMap]],
+    segments: list[tuple[int, OrderedBytes]],
     first: bytes | None,
     last: bytes | None,
     reverse: bool,

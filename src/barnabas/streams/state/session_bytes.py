@@ -74,7 +74,7 @@ class SessionSegments:
         found = []
         size = len(lower)
         for _, segment in self._segments.between(first, MAX_LONG):
-            for data, value in segment.range(lower, upper):
+            for data, value in segment.entries(lower, upper):
                 if len(data) == size and data.startswith(key):
                     end, start = _unpack(data, size - 16)
                     if end >= first and start <= latest_start:

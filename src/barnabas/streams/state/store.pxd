@@ -2,7 +2,8 @@
 
 cimport cython
 
-from barnabas.streams.serdes.record_context cimport RecordContext
+from barnabas.streams.serdes.record_context cimport ContextHolder, RecordContext
+from barnabas.streams.serdes.serde_calls cimport SerdeCalls
 from barnabas.streams.state.changelog_record cimport changelog_record
 
 
@@ -16,6 +17,7 @@ cdef class StateStore:
     cdef public bint last_change_counts
     cdef public bint is_open
     cdef public object context
+    cdef ContextHolder _holder
     cdef public object topic
     cdef public list _changes
 
@@ -31,9 +33,8 @@ cdef class StateStore:
 cdef class SerdeStore(StateStore):
     cdef public object key_serde
     cdef public object value_serde
-    cdef object _serialize_key
-    cdef object _serialize_value
-    cdef object _deserialize_value
+    cdef SerdeCalls _key_calls
+    cdef SerdeCalls _value_calls
     cdef bint _keeps_key
     cdef object _last_key
     cdef object _last_data

@@ -15,6 +15,8 @@ from barnabas.streams.errors import InvalidStateStoreError, StreamsError
 from barnabas.streams.serdes.serde import set_if_unset
 
 if not cython.compiled:
+    from barnabas.streams.serdes.record_context import ContextHolder
+    from barnabas.streams.serdes.serde_calls import SerdeCalls
     from barnabas.streams.state.changelog_record import changelog_record
 
 if TYPE_CHECKING:
@@ -100,12 +102,15 @@ class StateStore:
         self.last_change_counts = False
         self.is_open = False
         self.context: Any = None
+        self._holder: ContextHolder | None = None
         self.topic = name
         self._changes: list[Any] = []
 
     def init(self, context: StoreContext) -> None:
         """Open the store for a task."""
         self.context = context
+        #: The context once more, if it is a task's own.
+        self._holder = context if isinstance(context, ContextHolder) else None
         self.topic = context.changelog_topic(self.name)
         self.is_open = True
 
@@ -146,11 +151,11 @@ class StateStore:
         self.is_open = False
 
     def _timestamp(self) -> Any:
-        context = self.context.record_context
-        return context.timestamp
+        context = self.context.record_context if self._holder is None else self._holder.record_context
+        return context.timestamp  # type: ignore[union-attr]  # changes are made while a record is processed
 
     def _headers(self) -> Any:
-        context = self.context.record_context
+        context = self.context.record_context if self._holder is None else self._holder.record_context
         return [] if context is None else context.headers
 
 
@@ -163,9 +168,8 @@ class SerdeStore(StateStore):
         self.last_change_counts = True
         self.key_serde = key_serde
         self.value_serde = value_serde
-        self._serialize_key: Any = None
-        self._serialize_value: Any = None
-        self._deserialize_value: Any = None
+        self._key_calls = SerdeCalls(None)
+        self._value_calls = SerdeCalls(None)
         self._keeps_key = False
         self._last_key: Any = None
         self._last_data: Any = None
@@ -176,9 +180,7 @@ class SerdeStore(StateStore):
         keys, values = context.key_serde, context.value_serde
         self.key_serde = set_if_unset(keys if self.key_serde is None else self.key_serde, keys, values)
         self.value_serde = set_if_unset(values if self.value_serde is None else self.value_serde, keys, values)
-        self._serialize_key = getattr(self.key_serde, "serialize", None)
-        self._serialize_value = getattr(self.value_serde, "serialize", None)
-        self._deserialize_value = getattr(self.value_serde, "deserialize", None)
+        self._key_calls, self._value_calls = SerdeCalls(self.key_serde), SerdeCalls(self.value_serde)
         self._keeps_key = bool(getattr(self.key_serde, "immutable", False))
 
     def _key(self, key: Any) -> bytes:
@@ -188,7 +190,7 @@ class SerdeStore(StateStore):
             # A lookup and the update that follows it write the key once.
             return self._last_data  # type: ignore[no-any-return]
         try:
-            data: bytes = self._serialize_key(self.topic, key, self._headers())
+            data: bytes = self._key_calls.serialize(self.topic, key, self._headers())  # type: ignore[assignment]
         except TypeError as problem:
             raise self._incompatible(self.key_serde, "key", key) from problem
         self._last_key = key
@@ -203,16 +205,16 @@ class SerdeStore(StateStore):
             return None
         try:
             given = self._headers() if headers is None else headers
-            data: bytes | None = self._serialize_value(self.topic, value, given)
+            data: bytes | None = self._value_calls.serialize(self.topic, value, given)
         except TypeError as problem:
             raise self._incompatible(self.value_serde, "value", value) from problem
         return data
 
     def _read_key(self, data: bytes) -> Any:
-        return self.key_serde.deserialize(self.topic, data, self._headers())
+        return self._key_calls.deserialize(self.topic, data, self._headers())
 
     def _read_value(self, data: bytes | None) -> Any:
-        return None if data is None else self._deserialize_value(self.topic, data, self._headers())
+        return None if data is None else self._value_calls.deserialize(self.topic, data, self._headers())
 
     def _incompatible(self, serde: Any, what: str, thing: Any) -> StreamsError:
         return StreamsError(

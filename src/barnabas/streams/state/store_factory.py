@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from barnabas.streams.errors import StreamsError
@@ -10,7 +10,7 @@ from barnabas.streams.serdes.join_side import LeftOrRightValueSerde, Timestamped
 from barnabas.streams.state.in_memory_window import InMemoryWindows
 from barnabas.streams.state.join_list import JoinListStore
 from barnabas.streams.state.key_value import KeyValueStore, LRUStore, TimestampedKeyValueStore
-from barnabas.streams.state.memory import Backend, BytesMap, MemoryBackend
+from barnabas.streams.state.memory import Backend, BytesMap, MemoryBackend, OrderedBytes
 from barnabas.streams.state.segmented_caching import IN_MEMORY_INTERVAL_MS
 from barnabas.streams.state.session import SessionBytes, SessionStore
 from barnabas.streams.state.session_bytes import InMemorySessions, SessionSegments, TimeOrderedSessionSegments
@@ -32,6 +32,38 @@ def make_store(builder: StoreBuilder, backend: Backend) -> StateStore:
     return _MAKERS[builder.kind](builder, backend)
 
 
+class _SuppliedMap(OrderedBytes):
+    """A map of the user's."""
+
+    def __init__(self, made: BytesMap) -> None:
+        self._made = made
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return a value, None for none."""
+        return self._made.get(key)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Keep a value."""
+        self._made.put(key, value)
+
+    def put_all(self, entries: dict[bytes, bytes]) -> None:
+        """Keep many values."""
+        self._made.put_all(entries)
+
+    def delete(self, key: bytes) -> bytes | None:
+        """Forget a key; return the value that it had."""
+        return self._made.delete(key)
+
+    def range(
+        self, first: bytes | None, last: bytes | None, reverse: bool = False, open_end: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Return entries from `first` to `last`."""
+        return self._made.range(first, last, reverse, open_end)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+
 class _SuppliedBackend:
     """A store of the user's: restored from its changelog whenever a task starts, as those in memory."""
 
@@ -40,10 +72,9 @@ class _SuppliedBackend:
     def __init__(self, make: Callable[[], Any]) -> None:
         self.make = make
 
-    def open(self, name: str) -> BytesMap:
+    def open(self, name: str) -> OrderedBytes:
         """Return what the user made for the store."""
-        made: BytesMap = _checked(self.make(), BytesMap, name)
-        return made
+        return _SuppliedMap(_checked(self.make(), BytesMap, name))
 
     def drop(self, name: str) -> None:
         """Do nothing: the user's store is one map."""

@@ -1,5 +1,6 @@
 # The C types of value_format.py.
 
+from barnabas.records.native cimport int64_from_bytes, int64_to_bytes
 from barnabas.streams.state.changelog_record cimport ChangelogRecord, changelog_record
 from barnabas.streams.state.store cimport SerdeStore, value_and_timestamp
 
@@ -28,4 +29,6 @@ cdef class HeadersFormat(TimestampedFormat):
     pass
 
 
+cdef object stamp_of(object data)
+cdef object stamp_bytes(object timestamp)
 cpdef object timestamped(object data, object timestamp)

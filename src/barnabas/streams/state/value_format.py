@@ -15,6 +15,7 @@ from barnabas.streams.serdes.reader import split_headers, written_headers
 from barnabas.streams.state.store import AggregationWithHeaders, ValueTimestampHeaders
 
 if not cython.compiled:
+    from barnabas.records.native import int64_from_bytes, int64_to_bytes
     from barnabas.streams.state.changelog_record import changelog_record
     from barnabas.streams.state.store import value_and_timestamp
 
@@ -117,14 +118,14 @@ class TimestampedFormat(ValueFormat):
         """Return value and timestamp."""
         if data is None:
             return None
-        return value_and_timestamp(store._read_value(data[8:]), _unpack_long(data)[0])
+        return value_and_timestamp(store._read_value(data[8:]), stamp_of(data))
 
     def logged(self, store: SerdeStore, key: bytes, data: bytes | None) -> ChangelogRecord:
         """Return the record of the changelog: the value, with its timestamp; a tombstone has the record's."""
         headers = store._headers() if self.logs_headers else []
         if data is None:
             return changelog_record(key, None, store._timestamp(), headers)
-        return changelog_record(key, data[8:], _unpack_long(data)[0], headers)
+        return changelog_record(key, data[8:], stamp_of(data), headers)
 
     def plain(self, value: Any) -> Any:
         """Return the value alone."""
@@ -183,6 +184,23 @@ class HeadersFormat(TimestampedFormat):
         return None if data is None else b"\x00" + timestamped(data, timestamp)  # type: ignore[operator]  # it is not None
 
 
+def stamp_of(data: bytes) -> int:
+    """Return the timestamp in front of a value's bytes. Raises `struct.error` when there are too few bytes."""
+    if type(data) is bytes and len(data) >= 8:
+        return int64_from_bytes(data)
+    return _unpack_long(data)[0]  # type: ignore[no-any-return]
+
+
+def stamp_bytes(timestamp: int | None) -> bytes:
+    """Return the bytes of a timestamp. Raises `struct.error` for what is none."""
+    if type(timestamp) is int:
+        try:
+            return int64_to_bytes(timestamp)
+        except OverflowError:
+            pass  # struct says so
+    return _pack_long(timestamp)
+
+
 def timestamped(data: bytes | None, timestamp: int | None) -> bytes | None:
     """Return a value's bytes behind its timestamp; None for None."""
-    return None if data is None else _pack_long(timestamp) + data
+    return None if data is None else stamp_bytes(timestamp) + data

@@ -14,7 +14,7 @@ cdef class WindowStore(SerdeStore):
     cdef readonly object window_size_ms
     cdef bint _retain_duplicates
     cdef object _sequence
-    cdef readonly object _format
+    cdef readonly ValueFormat _format
     cdef readonly object _cache
 
     @cython.locals(found=list)
@@ -30,4 +30,5 @@ cdef class JoinWindowStore(WindowStore):
 
 
 cdef class TimestampedWindowStore(WindowStore):
-    pass
+    @cython.locals(written=TimestampedFormat)
+    cpdef object put_with_timestamp(self, object key, object value, object timestamp, object window_start)

@@ -274,4 +274,5 @@ class TimestampedWindowStore(WindowStore):
 
     def put_with_timestamp(self, key: Any, value: Any, timestamp: int, window_start: int) -> None:
         """Keep a value with its timestamp; None deletes."""
-        self._put(self._key(key), self._format.stamped(self._value(value), timestamp), window_start)
+        written = self._format
+        self._put(self._key(key), written.stamped(self._value(value), timestamp), window_start)

@@ -74,7 +74,7 @@ class WindowSegments:
         lower, upper = window_key(key, max(0, first), 0), window_key(key, last, MAX_INT)
         size = len(lower)
         for _, segment in self._segments.between(first, last):
-            for data, value in segment.range(lower, upper):
+            for data, value in segment.entries(lower, upper):
                 if len(data) == size and data.startswith(key):
                     found.append((_start_of(data, size - 12)[0], value))
         return found

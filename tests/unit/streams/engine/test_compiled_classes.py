@@ -16,7 +16,7 @@ from barnabas.streams import (
     TopologyTestDriver,
     UnlimitedWindow,
 )
-from barnabas.streams.engine.partition_group import PartitionGroup
+from barnabas.streams.engine.partition_group import PartitionGroup, Stamp
 from barnabas.streams.engine.record import InputRecord, OutputRecord
 from barnabas.streams.state.changelog_record import ChangelogRecord
 
@@ -94,6 +94,6 @@ def test_what_is_no_record_cannot_be_forwarded(wrong):
 
 @pytest.mark.parametrize("wrong", [None, ("in", 0, 0, 0, b"k", b"v", [])])
 def test_what_is_no_input_cannot_be_added(wrong):
-    group = PartitionGroup(lambda topic: lambda record, time: None)
+    group = PartitionGroup(lambda topic: Stamp())
     with pytest.raises((TypeError, AttributeError)):
         group.add(wrong)

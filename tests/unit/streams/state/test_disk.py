@@ -29,6 +29,8 @@ STEPS = st.lists(
         st.tuples(st.just("delete"), KEYS),
         st.tuples(st.just("get"), KEYS),
         st.tuples(st.just("range"), BOUND, BOUND, st.booleans(), st.booleans()),
+        st.tuples(st.just("entries"), KEYS, KEYS),
+        st.tuples(st.just("commit")),
     ),
     max_size=60,
 )
@@ -39,14 +41,18 @@ WAITING = st.sampled_from([0, 500, disk_map.MOST_WAITING])
 
 
 @settings(deadline=None, max_examples=100)
-@given(steps=STEPS, waiting=WAITING)
-def test_a_map_on_disk_is_a_map_in_memory(tmp_path_factory, steps, waiting):
+@given(steps=STEPS, waiting=WAITING, ordered=st.sampled_from([1, 3, disk_map.MOST_ORDERED]))
+def test_a_map_on_disk_is_a_map_in_memory(tmp_path_factory, steps, waiting, ordered):
     backend = DiskBackend(tmp_path_factory.mktemp("state"), size_limit=1 << 24)
     disk, memory = backend.open("map"), MemoryMap()
     limit = pytest.MonkeyPatch()
     limit.setattr(disk_map, "MOST_WAITING", waiting)
+    limit.setattr(disk_map, "MOST_ORDERED", ordered)
     try:
         for name, *arguments in steps:
+            if name == "commit":
+                backend.commit(b"")
+                continue
             found, expected = (getattr(each, name)(*arguments) for each in (disk, memory))
             if name == "range":
                 found, expected = list(found), list(expected)

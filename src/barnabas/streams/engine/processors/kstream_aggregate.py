@@ -81,14 +81,14 @@ class KStreamAggregateProcessor(TableProcessor):
         if record.key is None or record.value is None:
             self.context.drop("null key or value")
             return
-        found = self.store.get_with_timestamp(record.key)
+        found = self.stored(record.key)
         timestamp = record.timestamp
-        if found is None or found.value is None:
+        if found is None or found[0] is None:
             old = self._initializer()
         else:
-            old = found.value
-            if found.timestamp > timestamp:
-                timestamp = found.timestamp
+            old, before = found[0], found[1]
+            if before > timestamp:
+                timestamp = before
         self.put_and_forward(record, self._aggregator(record.key, record.value, old), old, timestamp)
 
 
@@ -117,15 +117,15 @@ class KStreamReduceProcessor(TableProcessor):
         if record.key is None or record.value is None:
             self.context.drop("null key or value")
             return
-        found = self.store.get_with_timestamp(record.key)
+        found = self.stored(record.key)
         timestamp = record.timestamp
-        if found is None or found.value is None:
+        if found is None or found[0] is None:
             old, new = None, record.value
         else:
-            old = found.value
+            old, before = found[0], found[1]
             new = self._reducer(old, record.value)
-            if found.timestamp > timestamp:
-                timestamp = found.timestamp
+            if before > timestamp:
+                timestamp = before
         self.put_and_forward(record, new, old, timestamp)
 
 

@@ -118,7 +118,7 @@ class RowAggregateProcessor(TableProcessor):
             raise StreamsError(
                 f"Record key for KTable {self.WHAT} operator with state {self.store_name} should not be null."
             )
-        found = self.store.get_with_timestamp(key)
+        found = self.stored(key)
         old = None if found is None else found.value
         timestamp = record.timestamp if found is None else max(record.timestamp, found.timestamp)
         new = old

@@ -15,6 +15,7 @@ from barnabas.streams.state.store import NOT_PUT, VALID_TO_UNDEFINED
 if not cython.compiled:
     from barnabas.streams.engine.operator_processor import OperatorProcessor
     from barnabas.streams.serdes.change import make_change
+    from barnabas.streams.state.key_value import TimestampedKeyValueStore
     from barnabas.streams.topology.record import make_record
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ class TableProcessor(OperatorProcessor):
         self.store_name = store_name
         self.send_old_values = send_old_values
         self.store: Any = None
+        #: The store once more, if it is of the usual kind, which is called without the interpreter.
+        self._timestamped: TimestampedKeyValueStore | None = None
         self._cached = False
 
     def init(self, context: Any) -> None:
@@ -39,6 +42,8 @@ class TableProcessor(OperatorProcessor):
         self.context = context
         if self.store_name is not None:
             self.store = context.get_state_store(self.store_name)
+            if type(self.store) is TimestampedKeyValueStore:
+                self._timestamped = self.store
             self._cached = context.set_flush_listener(self.store, self.send_old_values)
 
     def put_and_forward(
@@ -46,12 +51,21 @@ class TableProcessor(OperatorProcessor):
     ) -> None:
         """Keep a value and send the change on, with the record's timestamp or another."""
         at = record.timestamp if timestamp is None else timestamp
-        code = self.store.put_with_timestamp(record.key, new_value, at)
+        if self._timestamped is not None:
+            code = self._timestamped.put_with_timestamp(record.key, new_value, at)
+        else:
+            code = self.store.put_with_timestamp(record.key, new_value, at)
         if code != NOT_PUT and not self._cached:
             change = make_change(new_value, old_value if self.send_old_values else None, code == VALID_TO_UNDEFINED)
             self.context.forward_all(make_record(record.key, change, at, record.header_list))
 
+    def stored(self, key: Any) -> Any:
+        """Return value and timestamp of a key, None for none."""
+        if self._timestamped is not None:
+            return self._timestamped.get_with_timestamp(key)
+        return self.store.get_with_timestamp(key)
+
     def stored_value(self, key: Any) -> Any:
         """Return the value of a key, None for none."""
-        found = self.store.get_with_timestamp(key)
-        return None if found is None else found.value
+        found = self.stored(key)
+        return None if found is None else found[0]

@@ -1,0 +1,20 @@
+# The C types of serde_calls.py.
+
+cimport cython
+
+from barnabas.records.native cimport int64_from_bytes, int64_to_bytes
+
+
+@cython.final
+cdef class SerdeCalls:
+    cdef object _serialize
+    cdef object _deserialize
+    cdef bint _is_text
+    cdef bint _is_long
+
+    cpdef object serialize(self, object topic, object value, object headers)
+    cpdef object deserialize(self, object topic, object data, object headers)
+
+
+cdef object text_to_bytes(str text)
+cdef object bytes_to_text(bytes data)

@@ -1,0 +1,64 @@
+# cython: language_level=3, annotation_typing=False
+"""Calls of a serde by compiled code: texts and longs are read and written without the interpreter.
+
+What does not fit goes to the serde itself, whose errors are the same. C types are in `serde_calls.pxd`.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
+from typing import TYPE_CHECKING, Any
+
+from barnabas.streams.serdes.primitives import LongSerde, StringSerde
+
+if not cython.compiled:
+    from barnabas.records.native import int64_from_bytes, int64_to_bytes
+
+if TYPE_CHECKING:
+    from barnabas.streams.serdes.serde import Headers
+
+
+@cython.final
+@cython.cclass
+class SerdeCalls:
+    """`serialize` and `deserialize` of a serde, which may lack one of the two."""
+
+    def __init__(self, serde: Any) -> None:
+        self._serialize: Any = getattr(serde, "serialize", None)
+        self._deserialize: Any = getattr(serde, "deserialize", None)
+        self._is_text = type(serde) is StringSerde
+        self._is_long = type(serde) is LongSerde
+
+    def serialize(self, topic: str, value: Any, headers: Headers) -> bytes | None:
+        """Return the bytes of a value. Raises what the serde raises."""
+        if self._is_text and type(value) is str:
+            return text_to_bytes(value)
+        if self._is_long and type(value) is int:
+            try:
+                return int64_to_bytes(value)
+            except OverflowError:
+                return self._serialize(topic, value, headers)  # type: ignore[no-any-return]  # which says so
+        return self._serialize(topic, value, headers)  # type: ignore[no-any-return]
+
+    def deserialize(self, topic: str, data: bytes | None, headers: Headers) -> Any:
+        """Return the value that bytes stand for. Raises what the serde raises."""
+        if type(data) is bytes:
+            if self._is_text:
+                return bytes_to_text(data)
+            if self._is_long and len(data) == 8:
+                return int64_from_bytes(data)
+        return self._deserialize(topic, data, headers)
+
+
+def text_to_bytes(text: str) -> bytes:
+    """Return a text in UTF-8, as `StringSerde` writes it."""
+    return text.encode("utf-8", "replace")
+
+
+def bytes_to_text(data: bytes) -> str:
+    """Return the text that bytes in UTF-8 are, as `StringSerde` reads it."""
+    return data.decode("utf-8", "replace")
