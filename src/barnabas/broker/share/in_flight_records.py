@@ -1,7 +1,9 @@
+# cython: language_level=3
 """The records of a share-partition that are in flight, as ranges of offsets of one state each.
 
 What is delivered together mostly ends together, so there are few ranges, however many records they have: memory and
-time go by the ranges.
+time go by the ranges. Where each record is acknowledged by itself they are many: compiled, Python's collector does not
+look at them.
 """
 
 from __future__ import annotations
@@ -9,6 +11,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from enum import IntEnum
+
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
 
 class RecordState(IntEnum):
@@ -43,6 +50,10 @@ class Transition:
         self.ranges: list[tuple[int, int]] = []
 
 
+# It is in no cycle: neither locks nor transitions know the batches that have them.
+@cython.final
+@cython.no_gc
+@cython.cclass
 class InFlightBatch:
     """Records from `first` to `last` in one state.
 
@@ -50,7 +61,16 @@ class InFlightBatch:
     persisted. `size` counts the records that were acquired together at first.
     """
 
-    __slots__ = ("delivery_count", "first", "last", "lock", "member_id", "next_state", "size", "state", "transition")
+    # Types in comments are for type checkers, who do not know what is declared.
+    first = cython.declare(cython.longlong, visibility="readonly")
+    last = cython.declare(cython.longlong, visibility="public")
+    size = cython.declare(cython.longlong, visibility="public")
+    delivery_count = cython.declare(cython.int, visibility="public")
+    state = cython.declare(object, visibility="public")  # type: RecordState  # type: ignore[assignment]
+    next_state = cython.declare(object, visibility="public")  # type: RecordState  # type: ignore[assignment]
+    member_id = cython.declare(object, visibility="public")  # type: str  # type: ignore[assignment]
+    lock = cython.declare(object, visibility="public")  # type: AcquisitionLock | None  # type: ignore[assignment]
+    transition = cython.declare(object, visibility="public")  # type: Transition | None  # type: ignore[assignment]
 
     def __init__(self, first: int, last: int, state: RecordState, delivery_count: int = 0) -> None:
         self.first = first
@@ -59,8 +79,8 @@ class InFlightBatch:
         self.delivery_count = delivery_count
         self.size = last - first + 1
         self.member_id = ""
-        self.lock: AcquisitionLock | None = None
-        self.transition: Transition | None = None
+        self.lock = None
+        self.transition = None
         self.next_state = state
 
     def __repr__(self) -> str:
