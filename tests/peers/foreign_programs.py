@@ -62,21 +62,46 @@ def _build(go: str, sources: Path, program: Path) -> None:
     unfinished.rename(program)
 
 
-def node_packages() -> Path:
-    """A directory whose node_modules has what tests/interop/node/package.json names. Raises `CannotBuildError`."""
+def node_packages(sources: Path = SOURCES / "node") -> Path:
+    """A directory whose node_modules has what the package.json in `sources` names. Raises `CannotBuildError`."""
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
         raise CannotBuildError("Node and npm are missing (apt-get install nodejs npm)")
-    folder = CACHE / f"node-{_digest(SOURCES / 'node', 'package*.json')}"
+    folder = CACHE / f"{sources.name}-{_digest(sources, 'package*.json')}"
     with locked(folder):
         if not (folder / "complete").exists():
             for name in ("package.json", "package-lock.json"):
-                shutil.copy(SOURCES / "node" / name, folder)
+                shutil.copy(sources / name, folder)
             done = _run([npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts"], folder)
             if done.returncode:
                 raise CannotBuildError(f"npm could not install: {done.stderr[-500:]}")
             (folder / "complete").touch()
     return folder
+
+
+def librdkafka_tests() -> Path:
+    """librdkafka's own tests, built from the sources that a package for Node brings, in some minutes.
+
+    Raises `CannotBuildError`; RuntimeError with the compiler's words.
+    """
+    if any(shutil.which(name) is None for name in ("g++", "make", "pkg-config")):
+        raise CannotBuildError("A C++ compiler is missing (apt-get install g++ make pkg-config)")
+    if _run(["pkg-config", "--exists", "libzstd", "zlib"], SOURCES).returncode:
+        raise CannotBuildError("libzstd is missing (apt-get install libzstd-dev zlib1g-dev)")
+    packages = node_packages(SOURCES / "librdkafka")
+    sources = packages / "node_modules" / "@confluentinc" / "kafka-javascript" / "deps" / "librdkafka"
+    program = sources / "tests" / "test-runner"
+    with locked(packages):
+        if not program.exists():
+            for command in (
+                ["bash", "configure", "--disable-ssl", "--disable-gssapi", "--disable-curl"],
+                ["make", "-j2", "libs"],
+                ["make", "-j2", "-C", "tests", "test-runner"],
+            ):
+                built = _run(command, sources, timeout=1500)
+                if built.returncode:
+                    raise RuntimeError(f"librdkafka does not build: {(built.stdout + built.stderr)[-2000:]}")
+    return program
 
 
 def java_class_path() -> str:
@@ -119,8 +144,8 @@ def _compiled(name: str, jars: str) -> str:
     return f"{jars}:{classes}"
 
 
-def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+def _run(command: list[str], folder: Path, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout, check=False)
 
 
 def _digest(folder: Path, pattern: str = "*") -> str:

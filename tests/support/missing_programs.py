@@ -12,6 +12,8 @@ PROGRAMS = {
     "javac": "apt-get install openjdk-17-jdk-headless",
     "Node": "apt-get install nodejs npm",
     "Maven": "apt-get install maven",
+    "C++ compiler": "apt-get install g++ make pkg-config",
+    "libzstd": "apt-get install libzstd-dev zlib1g-dev",
     "Go": "Go 1.26 or later from https://go.dev/dl",
 }
 
@@ -25,7 +27,7 @@ def missing_programs(reasons: Mapping[str, int]) -> str:
     """One line on the tests that were skipped for lack of a program, and what to install; empty when none was."""
     tests: Counter[str] = Counter()
     for reason, count in reasons.items():
-        found = next((name for name in PROGRAMS if re.search(rf"\b{name}\b.*\bmissing\b", reason)), None)
+        found = next((name for name in PROGRAMS if re.search(rf"\b{re.escape(name)}\b.*\bmissing\b", reason)), None)
         if found:
             tests[found] += count
     if not tests:
