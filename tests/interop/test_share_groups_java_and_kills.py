@@ -1,8 +1,12 @@
-"""Java's share consumer on three brokers of ours that are killed one by one: no record is lost, none is taken twice."""
+"""Java's share consumer on three brokers of ours that are killed one by one: no record is lost, none is taken twice.
+
+`SHARE_KILLS_MINUTES=30` goes on for so long in place of half a minute.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import threading
 import time
@@ -17,7 +21,8 @@ from barnabas import AdminClient, Broker, NewTopic, Producer
 from barnabas.admin import ConfigResource
 from tests.peers import apache_kafka
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(500)]
+MINUTES = float(os.environ.get("SHARE_KILLS_MINUTES", "0.5"))
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(500 + 120 * MINUTES)]
 
 SETTINGS = {
     "group.share.heartbeat.interval.ms": "500",
@@ -29,7 +34,10 @@ SETTINGS = {
     "offsets.topic.num.partitions": "4",
 }
 TOPIC, GROUP, PARTITIONS = "killed", "survivors", 6
-COUNT, KILLS = 3000, 4
+#: Seconds that all live, and that one does not.
+UP, DOWN = 4, 3
+KILLS = max(4, int(MINUTES * 60 / (UP + DOWN)))
+COUNT = KILLS * 750
 #: An application that takes its time, so that records are in its hands when a broker is killed.
 PAUSE = 0.008
 
@@ -83,10 +91,10 @@ def produce(servers: str) -> None:
 
 def kill_one_after_the_other(brokers: Broker) -> None:
     for number in range(KILLS):
-        time.sleep(4)
+        time.sleep(UP)
         doomed = number % 3 + 1
         brokers.kill(doomed)
-        time.sleep(3)
+        time.sleep(DOWN)
         brokers.start(doomed)
 
 
