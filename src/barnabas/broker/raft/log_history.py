@@ -44,8 +44,12 @@ class LogHistory(Generic[T]):
         del self._entries[bisect_left(self._entries, end_offset, key=_offset) :]
 
     def truncate_old(self, start_offset: int) -> None:
-        """Forget what was said before an offset, but for what holds there."""
-        del self._entries[: max(0, bisect_right(self._entries, start_offset, key=_offset) - 1)]
+        """Forget what was said before an offset, but for the last that was.
+
+        That is kept also where there is an entry at the offset itself, which `truncate_new` may still take away. Apache
+        Kafka drops it then, and goes by what was configured.
+        """
+        del self._entries[: max(0, bisect_left(self._entries, start_offset, key=_offset) - 1)]
 
     def clear(self) -> None:
         """Forget everything."""

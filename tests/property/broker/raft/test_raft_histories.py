@@ -50,6 +50,10 @@ def test_what_is_committed_survives_disks_that_stand_still_and_lose_the_power(on
         play_power_loss(seed, on_files=on_files)
 
 
+def test_voters_are_known_where_the_log_is_cut_to_a_snapshot_and_the_next_record_names_others() -> None:
+    play(3987)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 6000, 500))
 def test_what_is_committed_survives_thousands_of_power_losses(first: int) -> None:
