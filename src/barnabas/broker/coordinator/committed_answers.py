@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from barnabas.broker.share.coordinator.state_requests import StateRequest
     from barnabas.protocol.message import Message
     from barnabas.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
+    from barnabas.protocol.messages.describe_share_group_offsets_request import DescribeShareGroupOffsetsRequest
     from barnabas.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
     from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequest
     from barnabas.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
@@ -206,6 +207,10 @@ def _of_fetched_groups(broker: BrokerState, request: OffsetFetchRequest) -> Name
     return _names(broker, GROUP_METADATA_TOPIC, groups)
 
 
+def _of_groups_with_offsets(broker: BrokerState, request: DescribeShareGroupOffsetsRequest) -> Names:
+    return _names(broker, GROUP_METADATA_TOPIC, [group.group_id for group in request.groups])
+
+
 def _of_transaction(broker: BrokerState, request: _OfTransaction) -> Names:
     return _names(broker, TRANSACTION_STATE_TOPIC, (request.transactional_id,))
 
@@ -258,6 +263,9 @@ _NAMES: dict[int, Callable[[BrokerState, Any], Names]] = {
     ApiKey.SHARE_GROUP_DESCRIBE: _of_groups("group_ids"),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: _of_group,
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: _of_group,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: _of_groups_with_offsets,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: _of_group,
+    ApiKey.STREAMS_GROUP_DESCRIBE: _of_groups("group_ids"),
     ApiKey.INITIALIZE_SHARE_GROUP_STATE: _of_share_partitions,
     ApiKey.READ_SHARE_GROUP_STATE: _of_share_partitions,
     ApiKey.WRITE_SHARE_GROUP_STATE: _of_share_partitions,
@@ -271,6 +279,8 @@ _CHANGES = frozenset(_NAMES) - {
     ApiKey.DESCRIBE_GROUPS,
     ApiKey.CONSUMER_GROUP_DESCRIBE,
     ApiKey.SHARE_GROUP_DESCRIBE,
+    ApiKey.STREAMS_GROUP_DESCRIBE,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
     ApiKey.DESCRIBE_TRANSACTIONS,
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
     ApiKey.WRITE_TXN_MARKERS,
