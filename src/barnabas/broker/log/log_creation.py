@@ -107,4 +107,7 @@ class LogCreation:
             raise KafkaStorageError(f"the copy of {name} cannot be taken into service: {error}") from error
         log.local_log.recovery_point = min(recovery_point, log.log_end_offset)
         log.log_start_offset = max(log.log_start_offset, current.log_start_offset)
+        for epoch, start_offset in current.leader_epochs.entries[-1:]:
+            # What a leader has begun, and written nothing in yet, stands in no batch that was copied.
+            log.leader_epochs.assign(epoch, start_offset)
         return log

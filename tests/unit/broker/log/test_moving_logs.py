@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -34,6 +34,9 @@ from barnabas.records import read_batches
 from tests.support.core_broker import CoreBroker, batch, create, fetch, produce
 from tests.support.slow_storage import SlowStorage
 from tests.unit.broker.log.test_log_directories import DIRECTORIES, start
+
+if TYPE_CHECKING:
+    from barnabas.broker.log.unified_log import UnifiedLog
 
 FIRST, SECOND = DIRECTORIES
 NAME = TopicPartition("t", 0)
@@ -285,3 +288,34 @@ def test_over_what_the_rate_is_measured_is_a_setting(filesystem: MemoryFileSyste
     broker = start(filesystem, store, {f"{windows}num": 3, f"{windows}size.seconds": 4})
     throttled(broker, 100)
     assert broker.node.logs.moves.rate.left(50.0) == 100 * 2 * 4
+
+
+@pytest.mark.parametrize("has_begun", [False, True], ids=["all epochs have records", "one has begun"])
+def test_a_moved_log_knows_all_that_the_log_has_known(broker: CoreBroker, has_begun: bool) -> None:
+    """Of an epoch in which nothing is written yet no batch tells: followers that ask for it must hear where it begins.
+
+    Found by `./run sim --cluster quorum --seed 8 --faults "kill broker,lost disk,lost directory,isolate,cut nodes"`: a
+    follower with an earlier epoch and no records of it was told nothing by its leader, and stood still.
+    """
+    write(broker, 5, producer=(7, 0, 0))
+    log = broker.node.logs.get_log(NAME)
+    assert log is not None
+    log.leader_epochs.assign(3, log.log_end_offset)
+    if not has_begun:
+        log.append(bytearray(batch(b"6", producer=(7, 0, 1))), now_ms=broker.instant.now_ms, leader_epoch=3)
+    expected = known(log)
+    assert move(broker, SECOND) == 0
+    broker.advance(5)
+    moved = broker.node.logs.get_log(NAME)
+    assert moved is not None
+    assert moved is not log
+    assert known(moved) == expected
+
+
+def known(log: UnifiedLog) -> dict[str, object]:
+    """What is told of a log by other than its records."""
+    return {
+        "epochs": log.leader_epochs.entries,
+        "offsets": (log.log_start_offset, log.high_watermark, log.last_stable_offset, log.log_end_offset),
+        "producers": {number: entry.last_sequence for number, entry in log.producer_state.producers.items()},
+    }
