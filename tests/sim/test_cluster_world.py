@@ -11,10 +11,23 @@ import pytest
 from barnabas.testing.simulator.cluster.planted_faults import MUTATIONS
 from tests.sim.test_simulator import simulate
 
-#: Seeds of each control plane, and what happens in them.
+#: Seeds of each control plane, the kinds of faults that they are to have, and what happens in them.
 SHORT = {
-    "quorum": (8, 5, ("brokers killed", "disks lost", "directories lost", "nodes isolated")),
-    "zookeeper": (2, 4, ("sessions expired", "brokers without power", "written to unclean")),
+    "quorum": (
+        8,
+        2,
+        ("--faults", "kill broker,lost disk,lost directory,isolate,cut nodes"),
+        ("brokers killed", "disks lost", "directories lost", "nodes isolated"),
+    ),
+    "zookeeper": (2, 4, (), ("sessions expired", "brokers without power", "written to unclean")),
+}
+#: Faults, and a seed that finds each and passes without it.
+SOON = {
+    "a follower joins the ISR before it has what is committed": 2,
+    "followers that lag stay in the ISR": 6,
+    "whose end was not clean stays eligible": 2,
+    "a controller writes though another one has taken its place": 1,
+    "a broker leads on in the epoch of its last life": 9,
 }
 ALWAYS = ("links cut", "operator: reassign", "operator: move log", "records acknowledged", "commits")
 #: What the nightly form plays.
@@ -33,8 +46,8 @@ def test_three_brokers_serve_clients_where_nothing_goes_wrong() -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("plane", SHORT)
 def test_no_acknowledged_record_is_lost_by_a_cluster_whose_nodes_die(plane: str) -> None:
-    first, seeds, happens = SHORT[plane]
-    run = simulate("--cluster", plane, "--seed", str(first), "--seeds", str(seeds), "--jobs", "1")
+    first, seeds, kinds, happens = SHORT[plane]
+    run = simulate("--cluster", plane, "--seed", str(first), "--seeds", str(seeds), "--jobs", "1", *kinds)
 
     assert run.returncode == 0, run.stdout[-20_000:] + run.stderr
     counts = counts_of(run.stdout)
@@ -68,8 +81,9 @@ def test_every_fault_of_a_cluster_is_found() -> None:
     assert len(run.stdout.splitlines()) == len(MUTATIONS)
 
 
-def test_a_broker_that_leads_on_in_its_old_epoch_is_found() -> None:
-    run = hunt("a broker leads on in the epoch of its last life", "--seed", "9", "--seeds", "1")
+@pytest.mark.parametrize("fault", SOON)
+def test_what_must_hold_at_every_moment_shows_a_fault_soon(fault: str) -> None:
+    run = hunt(fault, "--seed", str(SOON[fault]), "--seeds", "1")
 
     assert run.returncode == 0, run.stdout + run.stderr
 
@@ -100,6 +114,24 @@ def test_who_leads_with_an_empty_disk_is_found() -> None:
 
     assert run.returncode == 1, run.stdout[-20_000:] + run.stderr
     assert "was acknowledged at offset" in run.stdout
+
+
+@pytest.mark.parametrize("workload", ["SharedQueue", "StreamsApplication,KeyedTopic"])
+def test_a_workload_is_played_in_a_cluster(workload: str) -> None:
+    run = simulate("--cluster", "quorum", "--workloads", workload, "--seed", "2", "--seeds", "1")
+
+    assert run.returncode == 0, run.stdout[-20_000:] + run.stderr
+    for name in workload.split(","):
+        assert counts_of(run.stdout).get(f"workload {name}") == 1
+
+
+@pytest.mark.parametrize("option", ["--faults", "--workloads"])
+def test_what_is_not_there_is_named(option: str) -> None:
+    run = simulate("--cluster", "zookeeper", option, "SharedQueue")
+
+    assert run.returncode == 1
+    assert "no such" in run.stderr
+    assert "SharedQueue; there are: " in run.stderr
 
 
 def hunt(which: str, *options: str) -> subprocess.CompletedProcess[str]:

@@ -36,6 +36,7 @@ def main(arguments: list[str]) -> int:
     if options.mutation is not None:
         mutations.plant(options.mutation)
     warm_up(options.scenario)
+    _confine(options)
     if options.watch and options.record is None:
         options.record = Path(tempfile.mkdtemp(prefix="barnabas-sim-")) / f"seed-{options.seed}.jsonl"
     if options.record is not None:
@@ -70,6 +71,15 @@ def main(arguments: list[str]) -> int:
     return 1 if failed or missing else 0
 
 
+def _confine(options: argparse.Namespace) -> None:
+    """Have nothing but the faults and workloads that were asked for."""
+    from barnabas.testing.simulator.faults.plan import Plan
+    from barnabas.testing.simulator.play import Play
+
+    Plan.only = tuple(filter(None, options.faults.split(",")))
+    Play.only_workloads = tuple(filter(None, options.workloads.split(",")))
+
+
 def _record(options: argparse.Namespace) -> NoReturn:
     """Play one seed, write its recording, and end this process; 1 if it found something."""
     result = record(options.seed, options.scenario, options.record)
@@ -98,9 +108,11 @@ def hunt_for(options: argparse.Namespace) -> int:
         print(f"'{options.mutations}' is none of: all, short, {', '.join(known)}", file=sys.stderr)  # noqa: T201
         return 2
     missed = 0
-    for name in names:
-        cluster = ["--cluster", of_clusters.where(name)] if options.cluster else []
-        missed += not mutations.hunt(name, options.seeds, options.seed, options.jobs, *cluster)
+    for mutation in faults.MUTATIONS:
+        if mutation.name in names:
+            cluster = ["--cluster", of_clusters.where(mutation.name)] if options.cluster else []
+            kinds = ["--faults", mutation.faults] if mutation.faults else []
+            missed += not mutations.hunt(mutation.name, options.seeds, options.seed, options.jobs, *cluster, *kinds)
     return 1 if missed else 0
 
 
@@ -120,6 +132,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         choices=CLUSTERS,
         help="three or four brokers in place of one, under controllers or ZooKeeper",
     )
+    parser.add_argument("--faults", default="", metavar="KINDS", help="these kinds of faults only, with commas")
+    parser.add_argument("--workloads", default="", metavar="CLASSES", help="these workloads in every run, with commas")
     parser.add_argument("--verbose", action="store_true", help="a line with the digest for each seed")
     parser.add_argument("--failures", type=int, default=1, help="go on until so many seeds have failed (1)")
     parser.add_argument(

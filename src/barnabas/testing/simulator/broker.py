@@ -17,6 +17,7 @@ from barnabas.testing.simulator.machine import Machine
 if TYPE_CHECKING:
     from barnabas.broker.groups.consumer_group_member import ConsumerGroupMember
     from barnabas.broker.groups.streams_group_member import StreamsGroupMember
+    from barnabas.broker.log.unified_log import UnifiedLog
     from barnabas.protocol.topic_partition import TopicPartition
     from barnabas.testing.simulator.network import Network
     from barnabas.testing.simulator.world import World
@@ -39,6 +40,24 @@ class SimulatedBroker(Machine):
         self.ends_unanswered: tuple[int, bool] | None = None
         #: What had reached the disk when the power was lost, by partition: the offset before which all is safe.
         self.power_losses: list[dict[TopicPartition, int]] = []
+
+    # --- what workloads ask
+
+    def era(self, partition: TopicPartition) -> object:
+        """See `Servers`."""
+        return self.lives
+
+    def log(self, partition: TopicPartition) -> UnifiedLog:
+        """See `Servers`."""
+        assert self.node is not None
+        found = self.node.logs.get_log(partition)
+        assert found is not None
+        return found
+
+    def start_again(self) -> None:
+        """See `Servers`."""
+        self.stop()
+        self.start()
 
     # --- life
 

@@ -16,6 +16,7 @@ from barnabas.testing.simulator.world import Process
 if TYPE_CHECKING:
     from barnabas.broker.network.client_connection import ClientConnection
     from barnabas.broker.request_dispatcher import RequestDispatcher
+    from barnabas.protocol.api_keys import ApiKey
     from barnabas.testing.simulator.network import Network, SimulatedConnection
     from barnabas.testing.simulator.world import World
 
@@ -52,6 +53,8 @@ class Machine:
         self.is_running = False
         self.machine_is_up = True
         self.lives = 0
+        #: The process dies when the next request of this API reaches it, before it is worked on.
+        self.dies_at: ApiKey | None = None
         self._connections: dict[SimulatedConnection, ClientConnection] = {}
         self._inbox: deque[tuple[SimulatedConnection, bytes | None]] = deque()
         # What came for connections that are not read at the moment.
@@ -96,6 +99,7 @@ class Machine:
 
     def ended(self, *, silently: bool) -> None:
         """Let the process be gone; unless `silently` the kernel tells those who were connected."""
+        self.dies_at = None
         self.core = None
         self.is_running = False
         connections, self._connections = self._connections, {}
@@ -271,6 +275,8 @@ class Machine:
             core.channel.disconnected(end)
         elif connection in self._unread:
             self._unread[connection].append(data)
+        elif self.dies_at is not None and _begins_with(data, self.dies_at):
+            raise ProcessDiedError(f"a request that has come: {self.dies_at.name}")
         else:
             self._feed(connection, end, data, instant)
 
@@ -286,6 +292,11 @@ class Machine:
             space[:count] = view[:count]
             view = view[count:]
             end.received(count, instant)
+
+
+def _begins_with(data: bytes, api: ApiKey) -> bool:
+    """Whether a request of an API begins with these bytes; one that comes in pieces may pass."""
+    return data[4:6] == api.to_bytes(2, "big")
 
 
 class _ServerEnd:

@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 
 class Mutation(NamedTuple):
-    """A fault: in `module` `old` becomes `new`."""
+    """A fault: in `module` `old` becomes `new`. What coincides with it by these kinds of `faults` shows it soonest."""
 
     name: str
     module: str
     old: str
     new: str
+    faults: str = ""
 
 
 MUTATIONS = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from barnabas.client.admin.cluster import FeatureUpdate
 from barnabas.client.admin.new_topic import NewTopic
@@ -44,6 +44,8 @@ class Play:
 
     faults: Plan[Any]
     workloads: Sequence[Workload] = ()
+    #: The names of the workloads that every run is to have, and no others; those that the seed draws where it is empty.
+    only_workloads: ClassVar[Collection[str]] = ()
     #: The replication factor of the topics.
     replicas = 1
     administrator: type[AdminActor] = AdminActor
@@ -62,6 +64,13 @@ class Play:
         self.transaction_version = 2
         self.applications: list[Application] = []
         self.groups: dict[str, tuple[list[TopicPartition], bool]] = {}
+
+    def asked_for(self, kinds: Sequence[type[Workload]], drawn: Sequence[type[Workload]]) -> Sequence[type[Workload]]:
+        """Return the kinds of workloads that were asked for, those that the seed has drawn if none were."""
+        known = {kind.__name__: kind for kind in kinds}
+        if unknown := [name for name in self.only_workloads if name not in known]:
+            raise ValueError(f"no such workloads here: {', '.join(unknown)}; there are: {', '.join(known)}")
+        return [known[name] for name in self.only_workloads] or drawn
 
     @property
     def fault_kinds(self) -> Collection[str]:
@@ -82,6 +91,10 @@ class Play:
     def losses(self) -> list[dict[TopicPartition, int]]:
         """What was on the disk when a power was lost that took what was not; see `Audit`."""
         return []
+
+    def replicas_of(self, topic: str) -> int:
+        """Return the replication factor of a topic."""
+        return self.replicas
 
     # --- who there is
 
@@ -227,7 +240,8 @@ class Play:
 
     def _control(self) -> None:
         world = self.world
-        topics = [NewTopic(name, count, self.replicas) for name, count in {**self.topics, **self.output}.items()]
+        counts = {**self.topics, **self.output}
+        topics = [NewTopic(name, count, self.replicas_of(name)) for name, count in counts.items()]
         self.await_servers()
         with self.clients.admin(bootstrap_servers=BOOTSTRAP) as admin:
             admin.create_topics([*topics, *(topic for workload in self.workloads for topic in workload.topics())])

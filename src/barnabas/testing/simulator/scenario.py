@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from barnabas.testing.simulator.broker import SimulatedBroker
 from barnabas.testing.simulator.faults.plan import Faults
+from barnabas.testing.simulator.parts import OFFSETS_PARTITIONS
 from barnabas.testing.simulator.play import Play
 from barnabas.testing.simulator.workloads.foreign_members import ForeignMembers
 from barnabas.testing.simulator.workloads.metered_topic import MeteredTopic
@@ -16,6 +17,7 @@ from barnabas.testing.simulator.workloads.streams_application import StreamsAppl
 
 if TYPE_CHECKING:
     from barnabas.protocol.topic_partition import TopicPartition
+    from barnabas.testing.simulator.parts import Servers
     from barnabas.testing.simulator.workloads.workload import Workload
 
 
@@ -38,9 +40,15 @@ class Scenario(Play):
         super().__init__(seed)
         shares = self.world.stream("workloads")
         self.transaction_version = shares.choice((1, 2, 2))
-        self.workloads = [kind(self) for kind in self.WORKLOADS if shares.random() < kind.SHARE]
+        drawn = [kind for kind in self.WORKLOADS if shares.random() < kind.SHARE]
+        self.workloads = [kind(self) for kind in self.asked_for(self.WORKLOADS, drawn)]
         self.broker = SimulatedBroker(self.world, self.network, self._broker_settings())
         self.faults = Faults(self)
+
+    @property
+    def servers(self) -> Servers:
+        """See `ServedParts`."""
+        return self.broker
 
     def boot(self) -> None:
         """See `Play`."""
@@ -59,7 +67,7 @@ class Scenario(Play):
             "group.consumer.session.timeout.ms": 6000,
             "group.consumer.min.heartbeat.interval.ms": 500,
             "group.consumer.heartbeat.interval.ms": random.choice((500, 2000)),
-            "offsets.topic.num.partitions": 2,
+            "offsets.topic.num.partitions": OFFSETS_PARTITIONS,
             "transaction.state.log.num.partitions": 2,
             "log.roll.ms": random.choice((1000, 5000, 100_000)),
             "log.segment.bytes": 1 << 20,

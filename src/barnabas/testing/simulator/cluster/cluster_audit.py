@@ -9,6 +9,7 @@ from barnabas.broker.log.unified_log import LOG_END
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import read_batches
+from barnabas.testing.simulator.workloads.shortened_topics import KeyedTopic
 
 if TYPE_CHECKING:
     from barnabas.broker.log.unified_log import UnifiedLog
@@ -61,11 +62,12 @@ def _what_stays(partitions: Partitions, brokers: Sequence[SimulatedMember]) -> s
 def replicas_agree(partitions: Partitions, brokers: Sequence[SimulatedMember]) -> Iterator[str]:
     """Yield where two replicas of a partition hold different records."""
     for name, registration in partitions:
-        holds = _newest if name.topic in INTERNAL_TOPICS else _records
+        holds = _newest if name.topic in (*INTERNAL_TOPICS, KeyedTopic.TOPIC) else _records
+        start = max(log.log_start_offset for one in registration.replicas if (log := _log(brokers[one - 1], name)))
         first, *others = registration.replicas
-        expected = holds(brokers[first - 1], name)
+        expected = holds(brokers[first - 1], name, start)
         for other in others:
-            found = holds(brokers[other - 1], name)
+            found = holds(brokers[other - 1], name, start)
             if found != expected:
                 differs = next((pair for pair in zip(expected, found, strict=False) if pair[0] != pair[1]), None)
                 yield f"the replicas of {name} at {first} and {other} differ: {differs!r:.300}"
@@ -78,23 +80,28 @@ def _log(broker: SimulatedMember, name: TopicPartition) -> UnifiedLog | None:
     return None if found is None else found.log
 
 
-def _records(broker: SimulatedMember, name: TopicPartition) -> list[_Record]:
+def _records(broker: SimulatedMember, name: TopicPartition, start: int) -> list[_Record]:
+    """Return what a replica has from an offset on: each takes what is too old at times of its own."""
     log = _log(broker, name)
     assert log is not None, "every replica has its log"
     found: list[_Record] = []
-    at = log.log_start_offset
+    at = start
     while data := log.read(at, 1 << 20, isolation=LOG_END).records:
         assert isinstance(data, bytes), "a file in memory has no regions"
         for batch in read_batches(data):
-            found += [(record.offset, batch.partition_leader_epoch, record.key, record.value) for record in batch]
+            found += [
+                (record.offset, batch.partition_leader_epoch, record.key, record.value)
+                for record in batch
+                if record.offset >= start
+            ]
             at = batch.last_offset + 1
     return found
 
 
-def _newest(broker: SimulatedMember, name: TopicPartition) -> list[_Record]:
+def _newest(broker: SimulatedMember, name: TopicPartition, start: int) -> list[_Record]:
     """Return the newest record of each key that is not deleted: replicas compact at times of their own."""
     newest: dict[bytes | None, _Record] = {}
-    for record in _records(broker, name):
+    for record in _records(broker, name, start):
         newest.pop(record[2], None)
         if record[3] is not None and record[2] is not None:
             newest[record[2]] = record

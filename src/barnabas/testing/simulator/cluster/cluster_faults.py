@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, ClassVar
 
 from barnabas.broker.zookeeper.controller.controller_znodes import CONTROLLER
 from barnabas.testing.simulator.cluster.cluster_audit import what_is_missing
 from barnabas.testing.simulator.cluster.cluster_machine import ClusterMachine
 from barnabas.testing.simulator.cluster.cluster_parts import ClusterParts
+from barnabas.testing.simulator.cluster.directed_faults import DirectedFaults, DirectedZooKeeperFaults, OfSteps
 from barnabas.testing.simulator.cluster.simulated_member import SimulatedMember
 from barnabas.testing.simulator.faults.client_faults import ClientFaults
 from barnabas.testing.simulator.faults.group import FaultGroup
@@ -227,7 +228,12 @@ class ZooKeeperFaults(FaultGroup[ClusterParts]):
 class ClusterPlan(Plan[ClusterParts]):
     """The faults of a run with a cluster."""
 
-    GROUPS: ClassVar[tuple[type[FaultGroup[Any]], ...]] = (NetworkFaults, ClusterFaults, ClientFaults)
+    GROUPS: ClassVar[tuple[type[FaultGroup[Any]], ...]] = (
+        NetworkFaults,
+        ClusterFaults,
+        ClientFaults,
+        DirectedFaults,
+    )
     THEMES: ClassVar[tuple[tuple[str, ...], ...]] = (
         ("kill broker", "pause broker", "cut nodes"),
         ("kill broker", "kill controller"),
@@ -241,6 +247,32 @@ class ClusterPlan(Plan[ClusterParts]):
         ("lost directory", "full disk", "kill broker"),
         ("pause controller", "kill controller", "controller without power", "stop broker"),
     )
+
+    #: Words of the names of kinds that take a copy of a partition, or what was not flushed of it.
+    _TAKE_COPIES = ("disk", "power", "directory", "reset")
+
+    @property
+    def takes_copies(self) -> bool:
+        """Whether a partition may lose one of its copies."""
+        return any(word in kind for kind in self.kinds for word in self._TAKE_COPIES)
+
+    #: Kinds of several steps, each theme in so many of the seeds; they are not drawn with the others.
+    DIRECTED: ClassVar[tuple[tuple[str, ...], ...]] = (
+        ("leader dies as another joins", "kill broker"),
+        ("all in sync die", "kill controller"),
+        ("disk and power",),
+        ("reset as it joins", "kill broker"),
+        ("dies at a request",),
+        ("bad network", "kill broker"),
+    )
+    DIRECTED_SHARE = 0.25
+
+    def _choose(self, kinds: list[str]) -> Collection[str]:
+        directed = self._world.stream("directed faults")
+        if directed.random() < self.DIRECTED_SHARE:
+            return directed.choice(self.DIRECTED)
+        steps = {kind for group in self._groups if isinstance(group, OfSteps) for kind in group.kinds()}
+        return super()._choose([kind for kind in kinds if kind not in steps])
 
     def may_strike(self) -> bool:
         """Whether another fault may come: none while a copy is lost that the cluster still counts on, and keeps.
@@ -265,7 +297,8 @@ class ClusterPlan(Plan[ClusterParts]):
 class ZooKeeperPlan(ClusterPlan):
     """The faults of a run with a cluster under ZooKeeper."""
 
-    GROUPS = (*ClusterPlan.GROUPS, ZooKeeperFaults)
+    GROUPS = (*ClusterPlan.GROUPS, ZooKeeperFaults, DirectedZooKeeperFaults)
+    DIRECTED = (("controller is deposed", "kill broker"), *ClusterPlan.DIRECTED)
     THEMES = (
         *ClusterPlan.THEMES,
         ("expire session", "kill broker"),

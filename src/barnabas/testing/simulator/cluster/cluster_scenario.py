@@ -2,34 +2,53 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.testing.simulator.administration import ClusterAdminActor
 from barnabas.testing.simulator.cluster.cluster_audit import replicas_agree, what_is_missing
 from barnabas.testing.simulator.cluster.cluster_faults import ClusterPlan, ZooKeeperPlan
+from barnabas.testing.simulator.cluster.cluster_servers import ClusterServers
+from barnabas.testing.simulator.cluster.cluster_watch import ClusterWatch
 from barnabas.testing.simulator.cluster.control_planes import QuorumPlane, ZooKeeperPlane
 from barnabas.testing.simulator.cluster.operator import Field, Operator
 from barnabas.testing.simulator.cluster.simulated_member import SimulatedMember
 from barnabas.testing.simulator.cluster.unclean_topic import UncleanTopic
+from barnabas.testing.simulator.parts import OFFSETS_PARTITIONS
 from barnabas.testing.simulator.patience import PATIENCE
 from barnabas.testing.simulator.play import Play
+from barnabas.testing.simulator.workloads.foreign_members import ForeignMembers
+from barnabas.testing.simulator.workloads.shared_queue import SharedQueue
+from barnabas.testing.simulator.workloads.shortened_topics import AgedTopic, KeyedTopic, TrimmedTopic
+from barnabas.testing.simulator.workloads.streams_application import StreamsApplication
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from barnabas.testing.simulator.cluster.cluster_machine import ClusterMachine
     from barnabas.testing.simulator.cluster.control_planes import Plane
+    from barnabas.testing.simulator.workloads.workload import Workload
 
 #: What brokers and controllers go by.
 _FOR_ALL = {"default.replication.factor": 3, "min.insync.replicas": 2}
+#: They need protocols of groups that a cluster under ZooKeeper does not have.
+_OF_GROUPS = (ForeignMembers, SharedQueue, StreamsApplication)
 
 
 class ClusterScenario(Play):
     """Brokers under a quorum or under ZooKeeper, and the applications of `Play`: topics of three replicas, acks=all."""
 
     replicas = 3
+    WORKLOADS: ClassVar[tuple[type[Workload], ...]] = (
+        ForeignMembers,
+        SharedQueue,
+        StreamsApplication,
+        TrimmedTopic,
+        AgedTopic,
+        KeyedTopic,
+    )
+    WORKLOAD_SHARE: ClassVar[float] = 0.06
     administrator = ClusterAdminActor
 
     def __init__(self, seed: int) -> None:
@@ -40,7 +59,8 @@ class ClusterScenario(Play):
         #: Randomness of what there is besides topics and clients.
         self._shape = self.world.stream("shape")
         self.plane: Plane = self._make_plane()
-        self.workloads = [UncleanTopic(self)] if self._shape.random() < UncleanTopic.SHARE else []
+        unclean = [UncleanTopic(self)] if self._shape.random() < UncleanTopic.SHARE else []
+        self.workloads = [*unclean, *self._draw_workloads()]
         own = self._broker_settings()
         self.directories = ("/data", "/data2") if self._shape.random() < 0.4 else ("/data",)
         self.brokers: Sequence[SimulatedMember] = [
@@ -54,8 +74,30 @@ class ClusterScenario(Play):
             )
             for one in range(1, self._shape.choice((3, 3, 4)) + 1)
         ]
+        self.servers = ClusterServers(self.plane, self.brokers)
+        lag = own["replica.lag.time.max.ms"] / 1000
+        self._watch = ClusterWatch(self.network, self.plane, self.brokers, lag, {UncleanTopic.TOPIC})
         plan = ClusterPlan if self.plane.zookeeper is None else ZooKeeperPlan
-        self.faults = plan(self)
+        self.faults: ClusterPlan = plan(self)
+        #: Topics with one replica: without its broker they have no leader, while their coordinators are at work.
+        self.thin: set[str] = set()
+
+    def _has_thin_topics(self) -> bool:
+        return self.world.stream("thin topics").random() < self.THIN_SHARE and not self.faults.takes_copies
+
+    #: In how many of the seeds in which no fault takes a copy.
+    THIN_SHARE = 0.3
+
+    def replicas_of(self, topic: str) -> int:
+        """See `Play`."""
+        return 1 if topic in self.thin else self.replicas
+
+    def _draw_workloads(self) -> list[Workload]:
+        """Return what the run has besides, mostly nothing: of what one broker has, and where groups have protocols."""
+        random = self.world.stream("workloads")
+        kinds = [kind for kind in self.WORKLOADS if self.plane.has_group_protocols or kind not in _OF_GROUPS]
+        drawn = [kind for kind in kinds if random.random() < self.WORKLOAD_SHARE]
+        return [kind(self) for kind in self.asked_for(kinds, drawn)]
 
     def _make_plane(self) -> Plane:
         return self.make_quorum() if self._shape.random() < self.QUORUMS else self.make_zookeeper()
@@ -70,6 +112,8 @@ class ClusterScenario(Play):
             "broker.session.timeout.ms": random.choice((3000, 9000)),
             "broker.heartbeat.interval.ms": random.choice((500, 2000)),
             **_FOR_ALL,
+            # Controllers look at what groups are given.
+            **SharedQueue.SETTINGS,
         }
         return QuorumPlane(self.world, self.network, random.choice((1, 3, 3)), settings)
 
@@ -81,7 +125,7 @@ class ClusterScenario(Play):
     def _broker_settings(self) -> dict[str, Any]:
         random = self.random
         settings: dict[str, Any] = {
-            "offsets.topic.num.partitions": 2,
+            "offsets.topic.num.partitions": OFFSETS_PARTITIONS,
             "offsets.topic.replication.factor": 3,
             "transaction.state.log.num.partitions": 2,
             "transaction.state.log.replication.factor": 3,
@@ -101,6 +145,8 @@ class ClusterScenario(Play):
             "log.retention.ms": -1,
             "log.flush.offset.checkpoint.interval.ms": random.choice((500, 2000, 60_000)),
         }
+        for workload in self.workloads:
+            settings.update(workload.SETTINGS)
         if self.flushes:
             settings["log.flush.interval.messages"] = 1
         return settings
@@ -117,6 +163,7 @@ class ClusterScenario(Play):
         super().cast()
         if self._shape.random() < 0.6:
             moved = {**self.topics, **self.output, GROUP_METADATA_TOPIC: 1}
+            moved = {name: count for name, count in moved.items() if name not in self.thin}
             partitions = [TopicPartition(name, index) for name, count in moved.items() for index in range(count)]
             self.add(
                 Operator,
@@ -134,6 +181,8 @@ class ClusterScenario(Play):
 
     def boot(self) -> None:
         """See `Play`."""
+        if self._has_thin_topics():
+            self.thin.add("b")
         self.plane.boot()
         for broker in self.brokers:
             broker.start()
@@ -146,6 +195,7 @@ class ClusterScenario(Play):
                 self.world.violate("no progress: the brokers do not come into service")
                 return
             self.world.sleep(0.1)
+        self._watch.begin()
 
     def check_servers(self) -> None:
         """See `Play`: all replicas are in sync, and the same."""
@@ -160,8 +210,9 @@ class ClusterScenario(Play):
         for difference in replicas_agree(partitions, self.brokers):
             self.world.violate(difference)
         for name, registration in partitions:
-            if len(set(registration.replicas)) != self.replicas:
-                self.world.violate(f"{name} is to have {self.replicas} replicas, and has {registration.replicas}")
+            wanted = self.replicas_of(name.topic)
+            if len(set(registration.replicas)) != wanted:
+                self.world.violate(f"{name} is to have {wanted} replicas, and has {registration.replicas}")
 
 
 class QuorumScenario(ClusterScenario):

@@ -52,12 +52,14 @@ MUTATIONS = [
         "barnabas.broker.replication.in_sync_replicas",
         "            or replica.log_end_offset < max(high_watermark, self.epoch_start_offset)\n",
         "",
+        "leader dies as another joins,kill broker",
     ),
     Mutation(
         "followers that lag stay in the ISR",
         "barnabas.broker.replication.in_sync_replicas",
         "        if not late:\n",
         "        if late is not None:\n",
+        "all in sync die,cut nodes",
     ),
     # Elections.
     Mutation(
@@ -71,6 +73,7 @@ MUTATIONS = [
         "barnabas.broker.controller.partition_change_builder",
         "set(self.isr) - set(self.unclean_shutdown))",
         "set(self.isr))",
+        "disk and power",
     ),
     # Truncation.
     Mutation(
@@ -78,6 +81,7 @@ MUTATIONS = [
         "barnabas.broker.replication.replica_fetcher",
         "                    cuts[name] = self._truncation_offset(name, diverging.epoch, diverging.end_offset)\n",
         "                    cuts[name] = self._logs.log_end_offset(name)\n",
+        "isolate,all in sync die",
     ),
     Mutation(
         "a follower cuts its log to the high watermark",
@@ -97,12 +101,14 @@ MUTATIONS = [
         "barnabas.broker.membership.transaction_marker_channels",
         '        return errors.DisconnectError("the broker that leads the partition did not answer")\n',
         "        return None\n",
+        "dies at a request",
     ),
     Mutation(
         "a marker for a partition without a leader counts as written",
         "barnabas.broker.membership.transaction_marker_channels",
         '            answer(errors.LeaderNotAvailableError("The partition has no leader at the moment."))\n',
         "            answer(None)\n",
+        "kill broker,kill two",
     ),
     Mutation(
         "coordinators answer before their records are committed",
@@ -134,6 +140,7 @@ MUTATIONS = [
         "barnabas.broker.controller.isr_control_manager",
         "broker.is_active and member.broker_epoch in (_ANY_EPOCH, broker.epoch)",
         "broker.is_active",
+        "reset as it joins",
     ),
     Mutation(
         "who led last leads with an empty disk",
@@ -147,6 +154,7 @@ MUTATIONS = [
         "barnabas.broker.zookeeper.controller.kafka_zk_client",
         "Check(controller_znodes.CONTROLLER_EPOCH, epoch_version)",
         "Check(controller_znodes.CONTROLLER_EPOCH, -1)",
+        "controller is deposed,kill broker",
     ),
     Mutation(
         "an election under ZooKeeper keeps the leader epoch",
@@ -159,12 +167,14 @@ MUTATIONS = [
         "barnabas.broker.zookeeper.controller.election",
         "ElectionStrategy.OFFLINE: _offline,",
         "ElectionStrategy.OFFLINE: _unclean,",
+        "all in sync die",
     ),
     Mutation(
         "a broker obeys an earlier controller",
         "barnabas.broker.zookeeper.controller_pushes",
         "        if request.controller_epoch < self.controller_epoch:\n",
         "        if request.controller_epoch < 0:\n",
+        "controller is deposed,kill broker",
     ),
     Mutation(
         "a broker obeys what its last life was told",
@@ -179,10 +189,11 @@ MUTATIONS = [
         "            self._session_id = session_id\n",
     ),
     Mutation(
-        "a replica takes a leadership that it has had before",
-        "barnabas.broker.zookeeper.controller_pushes",
-        "known.topic_id == topic_id and state.leader_epoch <= known.leader_epoch:\n",
-        "known.topic_id == topic_id and state.leader_epoch < 0:\n",
+        "an operator's election takes who is out of sync",
+        "barnabas.broker.zookeeper.controller.election",
+        "    if leader is None or leader not in state.isr or not context.is_online(leader, name):\n",
+        "    if leader is None or not context.is_online(leader, name):\n",
+        "all in sync die,pause broker",
     ),
 ]
 _OF_QUORUMS = (

@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.metadata.partition_registration import PartitionRegistration
 from barnabas.broker.zookeeper import znodes
-from barnabas.broker.zookeeper.controller.controller_znodes import CONTROLLER, decode_controller
-from barnabas.broker.zookeeper.operations import ConnectionLostError
+from barnabas.broker.zookeeper.controller.controller_znodes import (
+    CONTROLLER,
+    CONTROLLER_EPOCH,
+    decode_controller,
+    decode_epoch,
+)
+from barnabas.broker.zookeeper.operations import ConnectionLostError, Create, Delete, Multi, SetData, ZooKeeperError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.testing.simulator.cluster.zookeeper_model import ModelZooKeeper
 from barnabas.testing.simulator.world import Process
@@ -21,6 +26,8 @@ if TYPE_CHECKING:
 
 #: How soon a client that has lost its server tries again, in seconds at most.
 _AGAIN = 1.0
+#: The end of the path of what is decided of a partition, and a session that none of the brokers has.
+_STATE, _OPERATOR = "/state", 0
 
 
 class SimulatedZooKeeper:
@@ -66,7 +73,24 @@ class SimulatedZooKeeper:
             return
         self._heard_at[connection.session] = self.world.now
         result = self.model.carry_out(connection.session, operation)
+        self._check_states(operation, result)
         connection.to_client.send(lambda: client.answered(connection, done, result))
+
+    def _check_states(self, operation: Operation, result: Result) -> None:
+        """Demand that only who is controller writes what is decided of partitions: each state tells the epoch."""
+        if isinstance(result, ZooKeeperError):
+            return
+        parts = operation.operations if isinstance(operation, Multi) else (operation,)
+        for part in parts:
+            if isinstance(part, Create | SetData) and part.path.endswith(_STATE):
+                written = znodes.decode_state(part.path, part.data).controller_epoch
+                now = decode_epoch(self.model.nodes[CONTROLLER_EPOCH].data)
+                if written != now:
+                    self.world.violate(f"{part.path} was written in controller epoch {written}, and {now} has begun")
+
+    def depose(self) -> None:
+        """Delete the znode that says who is controller, as an operator does."""
+        self.model.carry_out(_OPERATOR, Delete(CONTROLLER))
 
     def end(self, number: int) -> None:
         """End a session whose client closes it."""

@@ -11,8 +11,6 @@ from barnabas.testing.simulator.workloads.writer import Load, Writer, Writings
 if TYPE_CHECKING:
     from barnabas.testing.simulator.parts import Parts
 
-_TOPIC = "unclean"
-
 
 class UncleanTopic(Workload):
     """A writer to it. In the end it has a leader, and holds what was written there, once.
@@ -21,20 +19,21 @@ class UncleanTopic(Workload):
     """
 
     SHARE = 0.3
+    TOPIC = "unclean"
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
-        self._writings = Writings(self.world, parts.clients, _TOPIC)
+        self._writings = Writings(self.world, parts.clients, self.TOPIC)
 
     def topics(self) -> list[NewTopic]:
         """See `Workload`."""
         configs = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
-        return [NewTopic(_TOPIC, 1, 3, configs=configs)]
+        return [NewTopic(self.TOPIC, 1, 3, configs=configs)]
 
     def cast(self) -> None:
         """See `Workload`."""
-        settings = {"client_id": _TOPIC, "request_timeout_ms": 4000}
-        self.parts.add(Writer, f"writer-{_TOPIC}", writings=self._writings, load=Load(0.5, 0, 0), settings=settings)
+        settings = {"client_id": self.TOPIC, "request_timeout_ms": 4000}
+        self.parts.add(Writer, f"writer-{self.TOPIC}", writings=self._writings, load=Load(0.5, 0, 0), settings=settings)
 
     def check(self) -> None:
         """See `Workload`."""

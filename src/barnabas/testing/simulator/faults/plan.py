@@ -19,6 +19,8 @@ class Plan(Generic[P]):
     GROUPS: ClassVar[tuple[type[FaultGroup[Any]], ...]]
     #: Kinds that do most harm together, and rarely meet where each is chosen by itself.
     THEMES: ClassVar[tuple[tuple[str, ...], ...]]
+    #: The only kinds that there are, where they were asked for.
+    only: ClassVar[Collection[str]] = ()
 
     def __init__(self, parts: P) -> None:
         self._parts = parts
@@ -28,7 +30,9 @@ class Plan(Generic[P]):
         self.is_over = False
         self._groups = [group(parts, self._random) for group in self.GROUPS]
         kinds = {name: strike for group in self._groups for name, strike in group.kinds().items()}
-        self.kinds = {name: kinds[name] for name in self._choose(list(kinds))}
+        if unknown := [name for name in self.only if name not in kinds]:
+            raise ValueError(f"no such kinds of faults here: {', '.join(unknown)}; there are: {', '.join(kinds)}")
+        self.kinds = {name: kinds[name] for name in self.only or self._choose(list(kinds))}
         for group in self._groups:
             group.chosen = self.kinds
         #: Whether the power fails while there are acknowledged records that are not on the disk.

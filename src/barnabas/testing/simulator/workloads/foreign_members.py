@@ -20,12 +20,15 @@ from barnabas.protocol.messages.offset_commit_request import (
 )
 from barnabas.testing.simulator.actors import Actor
 from barnabas.testing.simulator.workloads.raw_connection import LostError, RawConnection
+from barnabas.testing.simulator.workloads.reign import of_coordinator
 from barnabas.testing.simulator.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from barnabas.protocol.message import Message
     from barnabas.protocol.messages.consumer_group_heartbeat_response import Assignment
     from barnabas.testing.simulator.actors import Application
+    from barnabas.testing.simulator.parts import ServedParts
+    from barnabas.testing.simulator.workloads.reign import Reign
 
 TOPIC, PARTITIONS, GROUP = "foreign", 4, "strangers"
 _HEARTBEAT_VERSION, _COMMIT_VERSION = 1, 9
@@ -43,13 +46,14 @@ Partition = tuple[bytes, int]
 class ForeignMember(Actor):
     """One life after the other as a member of the group; a stubborn one gives nothing up."""
 
-    def __init__(self, application: Application, number: int, *, rebalance_timeout: float) -> None:
+    def __init__(self, application: Application, number: int, *, rebalance_timeout: float, reign: Reign) -> None:
         super().__init__(application, number)
+        self._reign = reign
         self._rebalance_timeout = rebalance_timeout
 
     def live(self, life: str) -> None:
         """See `Actor`."""
-        self._connection = RawConnection(self.network, life)
+        self._connection = RawConnection(self.network, life, GROUP)
         while not self.is_stopping:
             self._be_a_member()
             self.pause(1.0)
@@ -97,7 +101,7 @@ class ForeignMember(Actor):
     def _beat(self) -> bool:
         """Send a heartbeat and do what the answer says; False when the group has put this member out."""
         answer = self._call(self._heartbeat(self._epoch))
-        if answer is None or self.network.has_faulty_disk:
+        if answer is None or self.network.has_faulty_disk or not self._reign.is_sure:
             # Who cannot be put out for want of a disk stays, and a new coordinator begins its watch anew.
             self._told_at = self.world.now
         if answer is None:
@@ -150,7 +154,7 @@ class ForeignMember(Actor):
         """Ask as who this member was before its last two epochs: as if a packet had been on its way since then."""
         epoch = self.random.choice(self._epochs[:-2])
         answer = self._call(self._heartbeat(epoch))
-        if answer is not None and not answer.error_code and epoch < self._epochs[-2]:
+        if answer is not None and not answer.error_code and epoch < self._epochs[-2] and self._reign.is_sure:
             self.world.violate(f"{self.life} is in epoch {self._epoch}, and was taken for a member in epoch {epoch}")
         self.world.counts["heartbeats from the past"] += 1
 
@@ -192,13 +196,17 @@ class ForeignMember(Actor):
 class ForeignMembers(Workload):
     """A group of them."""
 
+    parts: ServedParts
+
     def topics(self) -> list[NewTopic]:
         """See `Workload`."""
-        return [NewTopic(TOPIC, PARTITIONS, 1)]
+        return [NewTopic(TOPIC, PARTITIONS, self.parts.replicas)]
 
     def cast(self) -> None:
         """See `Workload`. Where the power takes epochs that were told, an earlier one may be the member's again."""
         if self.parts.ledger.loses_unflushed:
             return
+        reign = of_coordinator(self.parts, GROUP)
         for number in range(3):
-            self.parts.add(ForeignMember, f"foreign{number}", rebalance_timeout=self.random.choice((1.0, 3.0)))
+            timeout = self.random.choice((1.0, 3.0))
+            self.parts.add(ForeignMember, f"foreign{number}", rebalance_timeout=timeout, reign=reign)

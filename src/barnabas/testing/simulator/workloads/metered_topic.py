@@ -37,7 +37,7 @@ class MeteredTopic(OneTopic):
         stored = self.writings.read()
         self.writings.check_there(stored, self.writings.acknowledged, "and a quota takes nothing")
         # A broker that was started again does not know what was written before.
-        lives = self.parts.broker.lives + len(self._application.lives)
+        lives = self.parts.servers.lives + len(self._application.lives)
         seconds = self.world.now - self._began
         most = RATE * (seconds + WINDOW * lives) + IN_FLIGHT * lives
         written = len(stored) * self.SIZE

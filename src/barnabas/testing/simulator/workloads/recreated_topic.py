@@ -12,7 +12,7 @@ from barnabas.testing.simulator.workloads.writer import OneTopic
 if TYPE_CHECKING:
     from barnabas.client.admin.admin_client import AdminClient
     from barnabas.testing.simulator.actors import Application
-    from barnabas.testing.simulator.parts import BrokerParts
+    from barnabas.testing.simulator.parts import ServedParts
 
 _PATIENCE = 10.0
 #: After so long nothing that was asked for before is still carried out: no broker is frozen longer.
@@ -84,7 +84,7 @@ class RecreatedTopic(OneTopic):
 
     TOPIC = "reborn"
 
-    def __init__(self, parts: BrokerParts) -> None:
+    def __init__(self, parts: ServedParts) -> None:
         super().__init__(parts)
         self._topics = Topics()
 

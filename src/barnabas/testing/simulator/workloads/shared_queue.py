@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from barnabas.admin import ConfigResource
 from barnabas.errors import KafkaError
+from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.testing.simulator.actors import BOOTSTRAP, Actor
 from barnabas.testing.simulator.patience import Patience
+from barnabas.testing.simulator.workloads.reign import Reign
 from barnabas.testing.simulator.workloads.writer import OneTopic
 
 if TYPE_CHECKING:
@@ -21,9 +23,9 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.share.share_consumer import ShareConsumer
     from barnabas.protocol.topic_partition import TopicIdPartition
     from barnabas.testing.simulator.actors import Application
-    from barnabas.testing.simulator.parts import BrokerParts
+    from barnabas.testing.simulator.parts import ServedParts
 
-GROUP = "takers"
+TOPIC, GROUP = "queue", "takers"
 #: Seconds of a lock, and how often a record is delivered at most.
 LOCK, LIMIT = 3.0, 10
 #: So many deliveries of a record may have been lost on their way to a member.
@@ -39,8 +41,8 @@ class Delivery(NamedTuple):
     offset: int
     times: int
     at: float
-    #: The broker's life.
-    era: int
+    #: Which process of a broker served the queue.
+    era: object
 
 
 class Said(NamedTuple):
@@ -54,25 +56,22 @@ class Said(NamedTuple):
 class Deliveries:
     """All that members were handed of the queue, and what became of it."""
 
-    def __init__(self, parts: BrokerParts) -> None:
-        self._parts = parts
+    def __init__(self, parts: ServedParts) -> None:
         self._world = parts.world
+        self._reign = Reign(parts, TopicPartition(TOPIC, 0))
         self.by_offset: dict[int, list[Delivery]] = {}
         #: By offset what the broker has taken for good, and the last delivery of which it was asked to.
         self.taken: dict[int, Said] = {}
         self.asked: dict[int, Delivery] = {}
-        self._era, self._era_since = 0, 0.0
 
     @property
     def _is_settled(self) -> bool:
-        """Whether no member can still have what it got of an earlier life of the broker."""
-        if self._era != self._parts.broker.lives:
-            self._era, self._era_since = self._parts.broker.lives, self._world.now
-        return self._world.now > self._era_since + LOCK + 2.0
+        """Whether no member can still have what it got of an earlier process of the broker, or of another one."""
+        return self._reign.has_lasted(LOCK + 2.0)
 
     def handed_out(self, life: str, offset: int, count: int) -> Delivery:
         """Check a record that a member was handed; one that it renewed comes to it again as the same delivery."""
-        delivery = Delivery(life, offset, count, self._world.now, self._parts.broker.lives)
+        delivery = Delivery(life, offset, count, self._world.now, self._reign.era)
         before = self.by_offset.setdefault(offset, [])
         self._world.counts["records that a queue delivered"] += 1
         if count > 1:
@@ -201,7 +200,7 @@ class Taker(Actor):
 class SharedQueue(OneTopic):
     """A writer, and a share group of two or three."""
 
-    TOPIC = "queue"
+    TOPIC = TOPIC
     PACE = 0.3
     SHARE = 0.2
     SETTINGS: ClassVar[dict[str, Any]] = {
@@ -211,10 +210,12 @@ class SharedQueue(OneTopic):
         "group.share.heartbeat.interval.ms": 500,
         "group.share.min.record.lock.duration.ms": 1000,
         "share.coordinator.state.topic.num.partitions": 2,
+        "share.coordinator.state.topic.replication.factor": 3,
+        "share.coordinator.state.topic.min.isr": 2,
         "share.coordinator.snapshot.update.records.per.snapshot": 20,
     }
 
-    def __init__(self, parts: BrokerParts) -> None:
+    def __init__(self, parts: ServedParts) -> None:
         super().__init__(parts)
         self._deliveries = Deliveries(parts)
 

@@ -12,7 +12,7 @@ from barnabas.testing.simulator.workloads.writer import OneTopic, Writings, Writ
 if TYPE_CHECKING:
     from barnabas.client.admin.admin_client import AdminClient
     from barnabas.testing.simulator.actors import Application
-    from barnabas.testing.simulator.parts import BrokerParts
+    from barnabas.testing.simulator.parts import ServedParts
 
 _PATIENCE = 10.0
 #: A broker looks for old segments half a minute after its start for the first time.
@@ -26,7 +26,7 @@ class Trimmed:
     broker that was killed, or whose disk failed, may bring the records back.
     """
 
-    def __init__(self, parts: BrokerParts) -> None:
+    def __init__(self, parts: ServedParts) -> None:
         self._parts = parts
         self.asked = 0
         self._acknowledged = 0
@@ -42,9 +42,12 @@ class Trimmed:
         return self._acknowledged if self._losses == self._count_losses() else 0
 
     def _count_losses(self) -> int:
+        if self._parts.replicas > 1:
+            # A replica that begins anew learns it from the others, who know.
+            return self._parts.servers.lives
         counts = self._parts.world.counts
         if not {"bad disk", "full disk", "bad log"}.isdisjoint(self._parts.fault_kinds):
-            return self._parts.broker.lives
+            return self._parts.servers.lives
         return counts["crashes"] + counts["power losses"]
 
 
@@ -95,7 +98,7 @@ class TrimmedTopic(OneTopic):
 
     TOPIC = "trimmed"
 
-    def __init__(self, parts: BrokerParts) -> None:
+    def __init__(self, parts: ServedParts) -> None:
         super().__init__(parts)
         self._trimmed = Trimmed(parts)
 
@@ -109,8 +112,7 @@ class TrimmedTopic(OneTopic):
         """See `OneTopic`."""
         trimmed, certain = self._trimmed, self._trimmed.certain
         # All faults are over: what is acknowledged by now survives a stop in good order.
-        self.parts.broker.stop()
-        self.parts.broker.start()
+        self.parts.servers.start_again()
         stored = self.writings.read()
         kept = (written for written in self.writings.acknowledged if written.offset >= trimmed.asked)
         self.writings.check_there(stored, kept, f"and only those before {trimmed.asked} were to be deleted")
@@ -159,7 +161,8 @@ class KeyedTopic(OneTopic):
 
     def configs(self) -> dict[str, str]:
         """See `OneTopic`."""
-        retention = self.random.choice(("0", "86400000"))
+        # A replica that is away until a tombstone is gone never hears of it, in Apache Kafka neither.
+        retention = self.random.choice(("0", "86400000") if self.parts.replicas == 1 else ("86400000",))
         self._keeps_tombstones = retention != "0"
         return {
             "cleanup.policy": "compact",

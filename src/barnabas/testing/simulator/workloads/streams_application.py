@@ -15,6 +15,7 @@ from barnabas.client.admin.new_topic import NewTopic
 from barnabas.errors import KafkaError
 from barnabas.testing.simulator.actors import BOOTSTRAP, Actor
 from barnabas.testing.simulator.patience import PATIENCE
+from barnabas.testing.simulator.workloads.reign import of_coordinator
 from barnabas.testing.simulator.workloads.streams_member import (
     CHANGELOG,
     COUNTING,
@@ -31,7 +32,8 @@ from barnabas.testing.simulator.workloads.workload import Workload
 if TYPE_CHECKING:
     from barnabas.client.admin.admin_client import AdminClient
     from barnabas.testing.simulator.actors import Application
-    from barnabas.testing.simulator.parts import BrokerParts
+    from barnabas.testing.simulator.parts import ServedParts
+    from barnabas.testing.simulator.workloads.reign import Reign
     from barnabas.testing.simulator.world import World
 
 PARTITIONS = 3
@@ -43,8 +45,9 @@ WITH_STATE = frozenset(task for task in ALL_TASKS if task[0] == COUNTING)
 class Epochs:
     """The epochs of the group and of its topology, as they were described."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, reign: Reign) -> None:
         self._world = world
+        self._reign = reign
         self._seen = {"group": -1, "assignment": -1, "topology": -1}
 
     @property
@@ -62,7 +65,7 @@ class Epochs:
             return None
         epochs = {"group": found.group_epoch, "assignment": found.assignment_epoch, "topology": found.topology_epoch}
         for name, epoch in epochs.items():
-            if epoch < before[name]:
+            if epoch < before[name] and self._reign.is_sure:
                 self._world.violate(f"the {name} epoch of {GROUP} is {epoch}, and was {before[name]}")
             self._seen[name] = max(self._seen[name], epoch)
         self._world.counts["streams groups described"] += 1
@@ -124,14 +127,15 @@ class StreamsApplication(Workload):
         "group.streams.num.standby.replicas": 1,
     }
 
-    def __init__(self, parts: BrokerParts) -> None:
+    def __init__(self, parts: ServedParts) -> None:
         super().__init__(parts)
-        self._hands = Hands(self.world)
-        self._epochs = Epochs(self.world)
+        reign = of_coordinator(parts, GROUP)
+        self._hands = Hands(self.world, reign)
+        self._epochs = Epochs(self.world, reign)
 
     def topics(self) -> list[NewTopic]:
         """See `Workload`."""
-        return [NewTopic(INPUT, PARTITIONS, 1)]
+        return [NewTopic(INPUT, PARTITIONS, self.parts.replicas)]
 
     def cast(self) -> None:
         """See `Workload`."""

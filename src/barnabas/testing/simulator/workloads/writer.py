@@ -14,11 +14,12 @@ from barnabas.testing.simulator.actors import BOOTSTRAP, Actor
 from barnabas.testing.simulator.workloads.workload import Workload
 
 if TYPE_CHECKING:
+    from barnabas.broker.log.unified_log import UnifiedLog
     from barnabas.client.producer.append import RecordMetadata
     from barnabas.client.producer.producer import Producer
     from barnabas.testing.simulator.actors import Application
     from barnabas.testing.simulator.clients import Clients
-    from barnabas.testing.simulator.parts import BrokerParts
+    from barnabas.testing.simulator.parts import ServedParts
     from barnabas.testing.simulator.world import World
 
 _NUMBER = "number"
@@ -198,13 +199,13 @@ class OneTopic(Workload):
 
     SHARE = 0.12
     TOPIC = ""
-    parts: BrokerParts
+    parts: ServedParts
     PACE = 0.5
     SIZE = 0
     KEYS = 0
     REQUEST_TIMEOUT_MS = 4000
 
-    def __init__(self, parts: BrokerParts) -> None:
+    def __init__(self, parts: ServedParts) -> None:
         super().__init__(parts)
         self.writings = Writings(self.world, self.parts.clients, self.TOPIC)
 
@@ -214,7 +215,7 @@ class OneTopic(Workload):
 
     def topics(self) -> list[NewTopic]:
         """See `Workload`."""
-        return [NewTopic(self.TOPIC, 1, 1, configs=self.configs())]
+        return [NewTopic(self.TOPIC, 1, self.parts.replicas, configs=self.configs())]
 
     def cast(self) -> None:
         """See `Workload`."""
@@ -236,10 +237,6 @@ class OneTopic(Workload):
         raise NotImplementedError
 
     @property
-    def log(self) -> Any:
-        """The broker's log of the partition."""
-        node = self.parts.broker.node
-        assert node is not None
-        found = node.logs.get_log(self.writings.partition)
-        assert found is not None
-        return found
+    def log(self) -> UnifiedLog:
+        """The log of the partition, where it is led."""
+        return self.parts.servers.log(self.writings.partition)

@@ -1,0 +1,46 @@
+"""What workloads ask of the brokers of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from barnabas.broker.log.unified_log import UnifiedLog
+    from barnabas.broker.partition import Partition
+    from barnabas.protocol.topic_partition import TopicPartition
+    from barnabas.testing.simulator.cluster.control_planes import Plane
+    from barnabas.testing.simulator.cluster.simulated_member import SimulatedMember
+
+
+class ClusterServers:
+    """Implements `Servers`: a partition is served by the broker that leads it."""
+
+    def __init__(self, plane: Plane, brokers: Sequence[SimulatedMember]) -> None:
+        self._plane = plane
+        self._brokers = brokers
+
+    @property
+    def lives(self) -> int:
+        """See `Servers`."""
+        return sum(broker.lives for broker in self._brokers)
+
+    def era(self, partition: TopicPartition) -> object:
+        """See `Servers`: leader epoch, broker and its process; None where another one leads than is decided, or two."""
+        decided = dict(self._plane.partitions or ()).get(partition)
+        leading = [broker for broker, found in self._used(partition) if found.is_leader]
+        if decided is None or [decided.leader] != [broker.number for broker in leading]:
+            return None
+        return decided.leader_epoch, decided.leader, leading[0].lives
+
+    def log(self, partition: TopicPartition) -> UnifiedLog:
+        """See `Servers`."""
+        return next(found.log for _, found in self._used(partition) if found.is_leader)
+
+    def start_again(self) -> None:
+        """See `Servers`."""
+
+    def _used(self, partition: TopicPartition) -> list[tuple[SimulatedMember, Partition]]:
+        nodes = [(broker, broker.node) for broker in self._brokers if broker.node is not None]
+        used = [(broker, node.state.replica_manager.used_partition(*partition)) for broker, node in nodes]
+        return [(broker, found) for broker, found in used if found is not None]
