@@ -12,12 +12,12 @@ from barnabas.console.answers import Place, place
 from barnabas.console.group_kinds import described_group, forget_positions, positions_of, set_positions
 from barnabas.console.topics import bounds
 from barnabas.errors import GroupNotEmptyError, IllegalArgumentError, UnknownTopicOrPartitionError
+from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.aio import AdminClient
     from barnabas.console.answers import Body
     from barnabas.console.commands import Commands
-    from barnabas.protocol.topic_partition import TopicPartition
 
 
 class Move(Place):
@@ -58,49 +58,58 @@ async def move_offsets(admin: AdminClient, body: Body, now_ms: int, commands: Co
     topic,partition,offset). Raises `GroupNotEmptyError` while it has members, `IllegalArgumentError`, ...
     """
     name, dry_run, topics = body.text("group"), body.flag("dryRun"), body.texts("topics")
-    way = _way(body)
-    plan = parse_plan(body.text("plan")) if way == "plan" else None
-    position = _position(body.text("to"), now_ms) if way == "to" else None
+    way = _way(body, now_ms)
     description = await described_group(admin, name)
     if description.members and not dry_run:
         raise GroupNotEmptyError(f"group {name!r} has {len(description.members)} members, who would not notice")
     committed = (await positions_of(admin, description)).committed
-    chosen = sorted(p for p in (committed if plan is None else plan) if not topics or p.topic in topics)
+    named = way if isinstance(way, dict) else committed
+    chosen = sorted(partition for partition in named if not topics or partition.topic in topics)
     if not chosen:
         raise IllegalArgumentError(f"group {name!r} has no committed offsets there to move")
     first, ends = await bounds(admin, chosen)
     missing = [partition for partition in chosen if partition not in ends]
-    if plan is not None and missing:
+    if isinstance(way, dict) and missing:
         raise UnknownTopicOrPartitionError(f"the plan names {missing[0]}, which there is not")
     there = {partition: Range(first[partition], ends[partition]) for partition in chosen if partition in ends}
-    if plan is not None:
-        wanted = {partition: plan[partition] for partition in there}
-    elif position is None:
-        wanted = {partition: committed[partition] + body.integer("shiftBy") for partition in there}
-    else:
-        wanted = await _at(admin, position, there)
+    wanted = await _wanted(admin, way, committed, there)
     targets = {p: min(max(offset, first[p]), ends[p]) for p, offset in wanted.items()}
     if not dry_run:
         await set_positions(admin, description, targets)
     moves: list[Move] = [
-        {
-            **place(p),
-            "committed": committed.get(p),
-            "offset": target,
-            "lag": ends[p] - target,
-            "wanted": wanted[p],
-        }
-        for p, target in targets.items()
+        {**place(p), "committed": committed.get(p), "offset": at, "lag": ends[p] - at, "wanted": wanted[p]}
+        for p, at in targets.items()
     ]
     words = _words(body, way, name, topics)
     return {"dryRun": dry_run, "moves": moves, "command": commands.line(*words, *([] if dry_run else ["--execute"]))}
 
 
-def _way(body: Body) -> str:
-    found = [way for way in ("to", "shiftBy", "plan") if body.has(way)]
-    if len(found) != 1:
+#: By a plan, by so many records, or to a place.
+_Way = dict[TopicPartition, int] | int | Position
+
+
+def _way(body: Body, now_ms: int) -> _Way:
+    if sum(body.has(way) for way in ("to", "shiftBy", "plan")) != 1:
         raise IllegalArgumentError("give one of to, shiftBy and plan")
-    return found[0]
+    if body.has("plan"):
+        return parse_plan(body.text("plan"))
+    return body.integer("shiftBy") if body.has("shiftBy") else _position(body.text("to"), now_ms)
+
+
+async def _wanted(
+    admin: AdminClient, way: _Way, committed: Mapping[TopicPartition, int], there: Mapping[TopicPartition, Range]
+) -> dict[TopicPartition, int]:
+    """Return where each partition is to go, be it in range or not."""
+    if isinstance(way, dict):
+        return {partition: way[partition] for partition in there}
+    if isinstance(way, int):
+        return {partition: committed[partition] + way for partition in there}
+    if way.kind == OFFSET:
+        return dict.fromkeys(there, way.value)
+    if way.kind != TIME:
+        return {p: found.first if way.kind == BEGINNING else found.end for p, found in there.items()}
+    listed = await admin.list_offsets(dict.fromkeys(there, way.value))
+    return {p: listed[p].offset if listed[p].offset >= 0 else found.end for p, found in there.items()}
 
 
 def _position(text: str, now_ms: int) -> Position:
@@ -112,26 +121,15 @@ def _position(text: str, now_ms: int) -> Position:
     return position
 
 
-async def _at(
-    admin: AdminClient, position: Position, there: Mapping[TopicPartition, Range]
-) -> dict[TopicPartition, int]:
-    if position.kind == OFFSET:
-        return dict.fromkeys(there, position.value)
-    if position.kind != TIME:
-        return {p: found.first if position.kind == BEGINNING else found.end for p, found in there.items()}
-    listed = await admin.list_offsets(dict.fromkeys(there, position.value))
-    return {p: listed[p].offset if listed[p].offset >= 0 else found.end for p, found in there.items()}
-
-
 _PLACES = {"beginning": "--to-earliest", "earliest": "--to-earliest", "end": "--to-latest", "latest": "--to-latest"}
 
 
-def _words(body: Body, way: str, name: str, topics: list[str]) -> list[str]:
-    if way == "plan":
+def _words(body: Body, way: _Way, name: str, topics: list[str]) -> list[str]:
+    if isinstance(way, dict):
         return ["group", "offsets", "import", name, "FILE"]
     which = [word for topic in topics for word in ("--topic", topic)] or ["--all-topics"]
-    if way == "shiftBy":
-        return ["group", "offsets", "reset", name, *which, f"--shift-by={body.integer('shiftBy')}"]
+    if isinstance(way, int):
+        return ["group", "offsets", "reset", name, *which, f"--shift-by={way}"]
     to = body.text("to")
     where = [_PLACES[to]] if to in _PLACES else ["--to-offset" if to.isdecimal() else "--to-datetime", to]
     return ["group", "offsets", "reset", name, *which, *where]

@@ -44,22 +44,15 @@ async def redrive(
     `UnknownTopicOrPartitionError`, ...
     """
     admin, producer = clients
-    to, dry_run, keeps_partition = body.text("to"), body.flag("dryRun"), body.flag("keepPartition")
+    to, dry_run = body.text("to"), body.flag("dryRun")
     if to == topic:
         raise IllegalArgumentError("records are redriven to another topic; a reading of this one would find them again")
-    limit = body.integer("limit", MOST_REDRIVEN)
-    if not 1 <= limit <= MOST_REDRIVEN:
-        raise IllegalArgumentError(f"limit must be 1 to {MOST_REDRIVEN}, not {limit}")
+    reading = _reading(topic, body, scans)
     # A producer would have a topic made that is not there, where brokers do that.
     await admin.describe_topics([to])
-    start = body.text("from") if body.has("from") else "beginning"
-    filter_text = body.text("filter") if body.has("filter") else ""
-    partitions = [_number(text) for text in body.texts("partitions")]
-    forms = scans.form_of(topic, "key"), scans.form_of(topic, "value")
-    reading = Reading(topic, start, partitions, filter_text, limit, False, *forms, read_committed=True)
     request = await scan_request(admin, reading, now_ms)
     scans.check()
-    found, ended, sending = 0, "", _Sending(producer, to, keeps_partition=keeps_partition)
+    found, ended, sending = 0, "", _Sending(producer, to, keeps_partition=body.flag("keepPartition"))
     async for part in scans.parts(request):
         if isinstance(part, list):
             found += len(part)
@@ -76,8 +69,19 @@ async def redrive(
         "sent": found if dry_run else sending.sent,
         "ended": "failed" if sending.error is not None else ended,
         "error": sending.error,
-        "command": commands.line("consume", topic, "--from", start),
+        "command": commands.line("consume", topic, "--from", reading.start),
     }
+
+
+def _reading(topic: str, body: Body, scans: Scans) -> Reading:
+    limit = body.integer("limit", MOST_REDRIVEN)
+    if not 1 <= limit <= MOST_REDRIVEN:
+        raise IllegalArgumentError(f"limit must be 1 to {MOST_REDRIVEN}, not {limit}")
+    start = body.text("from") if body.has("from") else "beginning"
+    filter_text = body.text("filter") if body.has("filter") else ""
+    partitions = [_number(text) for text in body.texts("partitions")]
+    forms = scans.form_of(topic, "key"), scans.form_of(topic, "value")
+    return Reading(topic, start, partitions, filter_text, limit, False, *forms, read_committed=True)
 
 
 class _Sending:
