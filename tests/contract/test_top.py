@@ -53,69 +53,91 @@ def test_one_look_tells_topics_groups_and_brokers(bootstrap_servers: str, busy: 
     assert "BROKERS" in text
 
 
+def rows(app: Any, name: str) -> list[list[str]]:
+    """What a table shows, by its row."""
+    from textual.widgets import DataTable
+
+    table = app.query_one(f"#{name}-table", DataTable)
+    return [[str(cell) for cell in table.get_row_at(number)] for number in range(table.row_count)]
+
+
+async def topics_are_filtered(app: Any, pilot: Any, topic: str) -> None:
+    await reached(lambda: bool(rows(app, "topics")))
+    await pilot.press("slash", *topic)
+    await reached(lambda: [row[0] for row in rows(app, "topics")] == [topic])
+    assert rows(app, "topics")[0][3] == "9"
+
+
+async def groups_are_shown_with_their_lag_and_sorted(app: Any, pilot: Any, group: str) -> None:
+    from textual.widgets import TabbedContent
+
+    await pilot.press("escape", "g")
+    await reached(lambda: app.query_one(TabbedContent).active == "groups")
+    assert {row[0]: row[3] for row in rows(app, "groups")}[group] == "7"
+    # Where the lag goes is known from the second look on.
+    await reached(lambda: {row[0]: row[5] for row in rows(app, "groups")}[group][0] in "→↗")
+    await pilot.press("s", "s", "s", "s")
+    names = [row[0] for row in rows(app, "groups")]
+    assert names == sorted(names)
+
+
+async def the_command_that_does_the_same_is_told(app: Any, pilot: Any, command: str) -> None:
+    await pilot.press("question_mark")
+    await reached(lambda: len(app.screen_stack) == 2)
+    assert command in str(app.screen.query_one("#command").render())
+    await pilot.press("question_mark")
+    await reached(lambda: len(app.screen_stack) == 1)
+
+
+async def a_group_opens(app: Any, pilot: Any, group: str, inside: list[str]) -> None:
+    from textual.widgets import DataTable
+
+    await pilot.press("slash", *group, "enter", "enter")
+    await reached(lambda: len(app.screen_stack) == 2)
+    table = app.screen.query_one("#inside-1", DataTable)
+    assert [str(cell) for cell in table.get_row_at(0)] == inside
+    await pilot.press("escape", "escape")
+    await reached(lambda: len(app.screen_stack) == 1)
+
+
+async def transactions_and_clients_are_shown(app: Any, pilot: Any, transactional_id: str, client: str) -> None:
+    await pilot.press("x")
+    await reached(lambda: any(row[0] == transactional_id for row in rows(app, "transactions")))
+    (row,) = [row for row in rows(app, "transactions") if row[0] == transactional_id]
+    assert (row[1], row[4]) == ("ONGOING", "1")
+    await pilot.press("c")
+    await reached(lambda: any(row[0] == client for row in rows(app, "clients")))
+
+
+async def what_is_shown_freezes(app: Any, pilot: Any) -> None:
+    await pilot.press("space", "b")
+    await reached(lambda: "(frozen)" in str(app.query_one("#health").render()))
+    assert rows(app, "brokers")
+
+
 def test_the_screen_filters_sorts_freezes_and_ends_by_keys(bootstrap_servers: str, busy: tuple[str, str]) -> None:
     pytest.importorskip("textual")
-    from textual.widgets import DataTable, TabbedContent
-
     from barnabas.console.top_app import Top
 
     topic, group = busy
-
-    def rows(app: Top, name: str) -> list[list[str]]:
-        table = app.query_one(f"#{name}-table", DataTable)
-        return [[str(cell) for cell in table.get_row_at(number)] for number in range(table.row_count)]
-
-    async def until(check: Callable[[], bool]) -> None:
-        deadline = asyncio.get_running_loop().time() + WAIT
-        while not check():
-            assert asyncio.get_running_loop().time() < deadline
-            await asyncio.sleep(0.05)
+    open_id = f"{group}-txn"
 
     async def drive() -> None:
         app = Top({"bootstrap.servers": bootstrap_servers})
         async with app.run_test(size=(120, 40)) as pilot:
-            deadline = asyncio.get_running_loop().time() + WAIT
-            while not rows(app, "topics"):
-                assert asyncio.get_running_loop().time() < deadline
-                await pilot.pause(0.1)
-            await pilot.press("slash", *topic)
-            await pilot.pause()
-            assert [row[0] for row in rows(app, "topics")] == [topic]
-            assert rows(app, "topics")[0][3] == "9"
-            await pilot.press("escape", "g")
-            assert app.query_one(TabbedContent).active == "groups"
-            assert {row[0]: row[3] for row in rows(app, "groups")}[group] == "7"
-            # Where the lag goes is known from the second look on.
-            await until(lambda: {row[0]: row[5] for row in rows(app, "groups")}[group][0] in "→↗")
-            await pilot.press("question_mark")
-            assert len(app.screen_stack) == 2
-            assert f"barnabas group list -b {bootstrap_servers}" in str(app.screen.query_one("#command").render())
-            await pilot.press("question_mark")
-            await pilot.press("s", "s", "s", "s")
-            names = [row[0] for row in rows(app, "groups")]
-            assert names == sorted(names)
-            await pilot.press("slash", *group, "enter", "enter")
-            await until(lambda: len(app.screen_stack) == 2)
-            inside = app.screen.query_one("#inside-1", DataTable)
-            assert [str(cell) for cell in inside.get_row_at(0)] == [topic, "0", "2", "9", "7"]
-            await pilot.press("escape", "escape")
-            assert len(app.screen_stack) == 1
-            await pilot.press("x")
-            await until(lambda: any(row[0] == open_id for row in rows(app, "transactions")))
-            (row,) = [row for row in rows(app, "transactions") if row[0] == open_id]
-            assert (row[1], row[4]) == ("ONGOING", "1")
-            await pilot.press("c")
-            await until(lambda: any(row[0] == "the-reader" for row in rows(app, "clients")))
-            await pilot.press("space", "b")
-            assert "(frozen)" in str(app.query_one("#health").render())
-            assert rows(app, "brokers")
+            await topics_are_filtered(app, pilot, topic)
+            await groups_are_shown_with_their_lag_and_sorted(app, pilot, group)
+            await the_command_that_does_the_same_is_told(app, pilot, f"barnabas group list -b {bootstrap_servers}")
+            await a_group_opens(app, pilot, group, [topic, "0", "2", "9", "7"])
+            await transactions_and_clients_are_shown(app, pilot, open_id, "the-reader")
+            await what_is_shown_freezes(app, pilot)
             await pilot.press("q")
 
-    open_id = f"{group}-txn"
-    settings: dict[str, Any] = {"bootstrap_servers": bootstrap_servers}
     with (
-        Producer(transactional_id=open_id, **settings) as producer,
-        Consumer(topic, group_id=f"{group}-live", client_id="the-reader", **settings) as consumer,
+        Producer(transactional_id=open_id, bootstrap_servers=bootstrap_servers) as producer,
+        Consumer(
+            topic, group_id=f"{group}-live", client_id="the-reader", bootstrap_servers=bootstrap_servers
+        ) as consumer,
     ):
         producer.init_transactions()
         producer.begin_transaction()
