@@ -109,7 +109,14 @@ class BrokerNode:
         # Before any part reads the settings.
         self.dynamic_config.reload()
         managers = [
-            LogManager(path, filesystem, config.log_settings, random_bytes=random.randbytes, storage=storage)
+            LogManager(
+                path,
+                filesystem,
+                config.log_settings,
+                random_bytes=random.randbytes,
+                storage=storage,
+                has_copies=member is not None,
+            )
             for path in directories
         ]
         for manager in managers:

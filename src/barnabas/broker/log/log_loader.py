@@ -65,7 +65,7 @@ class LogCheckpoints(NamedTuple):
     """How the last broker left a log: whether it was closed, and what the checkpoints say, 0 for nothing.
 
     `high_watermark` is as for `UnifiedLog`; `topic_id` is None where only `partition.metadata` tells it; one that
-    `has_failed` is opened only if it can be written.
+    `has_failed` is opened only if it can be written. Where others `has_copies`, a log ends where records are missing.
     """
 
     clean: bool
@@ -74,6 +74,7 @@ class LogCheckpoints(NamedTuple):
     high_watermark: int | None = None
     topic_id: bytes | None = None
     has_failed: bool = False
+    has_copies: bool = False
 
 
 class LogLoader:
@@ -252,6 +253,10 @@ class LogLoader:
         for at, segment in enumerate(unflushed):
             if segment.base_offset > end and not self._config.compact:
                 _logger().error("%s: the offsets %d to %d are missing", self._directory, end, segment.base_offset - 1)
+                if self._checkpoints.has_copies:
+                    # What comes behind them is fetched again with them: a replica must not lead without.
+                    yield from self._delete_later_segments(unflushed[at:])
+                    break
             cut = yield from self._recover_segment(segment)
             end = self._producers.map_end_offset
             if cut:

@@ -62,7 +62,7 @@ class LogManager:
     """The logs in one data directory, which no other broker may use meanwhile.
 
     Flushes go through `storage`. `config` has the defaults of `LogSettings`. `random_bytes(size)` makes the unique
-    names of deleted directories.
+    names of deleted directories. Where others `has_copies` of the logs, what is missing in one is fetched from them.
     """
 
     def __init__(
@@ -73,6 +73,7 @@ class LogManager:
         *,
         random_bytes: Callable[[int], bytes] = os.urandom,
         storage: Storage | None = None,
+        has_copies: bool = False,
     ) -> None:
         self.directory = os.fspath(directory)
         self.filesystem: FileSystem = filesystem if filesystem is not None else OsFileSystem()
@@ -94,6 +95,7 @@ class LogManager:
             lambda: self.settings.producer_expiration_ms,
             self.checkpoints.high_watermark,
             self.storage,
+            has_copies=has_copies,
         )
         self.unopened.on_ready = lambda: self._opener.on_prepared()
         self.on_opened: Callable[[UnifiedLog], None] = lambda _log: None

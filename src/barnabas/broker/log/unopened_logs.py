@@ -64,7 +64,10 @@ class UnopenedLogs:
         expiration_ms: Callable[[], int],
         high_watermark_of: Callable[[TopicPartition], int | None],
         storage: Storage,
+        *,
+        has_copies: bool = False,
     ) -> None:
+        self._has_copies = has_copies
         self.on_progress: Callable[[LoadProgress], None] = lambda _progress: None
         self.failures: dict[TopicPartition, tuple[UnopenedLog, Exception]] = {}
         """What could not be opened, and why. `retry` lines up what the disk has kept from it."""
@@ -240,6 +243,7 @@ class UnopenedLogs:
                     log.log_start_offset or 0,
                     self._high_watermark_of(name),
                     has_failed=log.has_failed,
+                    has_copies=self._has_copies,
                 ),
                 self._expiration_ms(),
             )

@@ -300,6 +300,39 @@ def test_a_gap_that_no_record_follows_is_no_part_of_the_log(disk: MemoryFileSyst
     assert [(record.offset, record.value) for record in records] == [(2, b"next")]
 
 
+@pytest.mark.parametrize(("has_copies", "left"), [(True, [0, 1]), (False, [0, 1, 3, 4])])
+def test_a_replica_ends_where_records_are_missing(disk: MemoryFileSystem, has_copies: bool, left: list[int]) -> None:
+    """It would count as having them, and lead without. A broker that is alone keeps what it has.
+
+    Found by `./run sim --cluster quorum --faults "reset as it joins" --seed 15`: acknowledged records were lost.
+    """
+    log = new_log(disk)
+    for _ in range(3):
+        append(log, batch(), now_ms=NOW)
+    log.roll()
+    for _ in range(2):
+        append(log, batch(), now_ms=NOW)
+    first = log.local_log.segments.first.records.path
+    disk.replace("/data/recovery-point-offset-checkpoint", b"0\n0\n", sync=True)
+    disk.crash()
+    # The power has taken the last batch of the segment, and nothing of the one behind it.
+    disk.open(first).truncate(2 * len(batch()))
+
+    manager = LogManager("/data", disk, has_copies=has_copies)
+    manager.start()
+    (recovered,) = manager
+
+    assert recovered.log_end_offset == left[-1] + 1
+    offsets = [
+        record.offset
+        for at in (0, 3)
+        if at <= left[-1]
+        for found in read_batches(recovered.read(at, 1 << 20).records)
+        for record in found
+    ]
+    assert offsets == left
+
+
 def test_a_failed_flush_puts_the_log_offline(disk: MemoryFileSystem) -> None:
     log = new_log(disk)
     append(log, batch(), now_ms=NOW)
