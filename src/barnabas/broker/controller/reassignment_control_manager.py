@@ -103,8 +103,12 @@ class ReassignmentControlManager:
         way = PartitionReassignmentReplicas.between(partition.replicas, replicas)
         builder = self._changes.builder(topic, TopicIdPartition(topic.id, index))
         builder.replicas = way.replicas
-        builder.removing = way.removing or builder.removing
-        builder.adding = way.adding or builder.adding
+        # Of an earlier target that is given up nothing stays: what was being added for it would be added and removed at
+        # once, which never ends (Apache Kafka's controller keeps it where the new target adds nothing).
+        builder.removing = way.removing
+        builder.adding = sorted(
+            {*way.adding, *(replica for replica in partition.adding_replicas if replica in replicas)}
+        )
         return builder.build()
 
 

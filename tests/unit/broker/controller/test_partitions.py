@@ -353,6 +353,25 @@ def test_a_reassignment_replaced_by_another_one() -> None:
     assert (partition.replicas, partition.adding_replicas, partition.removing_replicas) == ((1, 4, 2, 3), (4,), (2, 3))
 
 
+@pytest.mark.parametrize("second", [[1, 2], [2, 1], [1, 3], [1, 4], [3, 4], [1, 2, 3], [1]])
+@pytest.mark.parametrize("first", [[1, 3], [2, 3], [3, 4], [1, 2, 3], [2]])
+def test_a_reassignment_ends_at_the_target_that_was_given_last(first: list[int], second: list[int]) -> None:
+    """Apache Kafka's controller never ends it where the second adds nothing: what the first one added stays added.
+
+    Found by `./run sim --cluster quorum --seed 160`.
+    """
+    controllers = ready()
+    controllers.create("flights", [[1, 2]])
+    reassign(controllers, "flights", first, may_change=True)
+    assert reassign(controllers, "flights", second, may_change=True) == 0
+    partition = controllers.partition("flights")
+    assert not set(partition.adding_replicas) & set(partition.removing_replicas)
+    if partition.is_reassigning:
+        controllers.alter_partition("flights", list(partition.replicas))
+    partition = controllers.partition("flights")
+    assert (list(partition.replicas), partition.is_reassigning) == (second, False)
+
+
 @pytest.mark.parametrize(
     ("replicas", "may_change", "problem"),
     [
