@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from barnabas.config.config_def import OUR_SETTINGS, definitions
-from barnabas.config.support import IGNORED, SUPPORTED, subject_of
+from barnabas.config.support import IGNORED, SUPPORTED
 from tools.clients_comparison import Entry, entries
 from tools.java_clients import stored
 
@@ -23,12 +23,26 @@ here. Exceptions are in [errors](errors.md), the admin client in [admin](admin.m
 """
 _SETTINGS = """
 ## Settings
-Settings of Java's clients that are not supported: those that only tune Java's own parts are ignored with a warning, the
-others are refused unless they have their default.
+Settings of Java's clients that are not supported: some are ignored with a warning, the others are refused unless they
+have their default.
 
-| setting | of | here |
+| setting | of | why |
 |---|---|---|
 """
+
+#: Why settings are not supported, by what their names begin with; the first that fits.
+_REASONS = (
+    ("metric.reporters", "Java classes; `metrics()` and `barnabas.metrics` give the figures, to Prometheus, too"),
+    ("metrics.recording.level", "every figure has the level INFO, as in Kafka's clients"),
+    ("sasl.client.callback.handler.class", "a Java class; names and passwords are settings"),
+    ("sasl.kerberos.", "of Kerberos (`GSSAPI`), which is refused by name"),
+    ("sasl.login.class", "a Java class; `sasl.login.callback.handler.class` takes what gives a token"),
+    ("sasl.oauthbearer.", "of a broker that checks tokens; a client only sends its own"),
+    ("security.providers", "Java classes; Python has OpenSSL"),
+    ("ssl.engine.factory.class", "a Java class; give an `ssl.SSLContext` as `ssl.context`"),
+    ("ssl.protocol", "`ssl.enabled.protocols` says which versions of TLS are spoken"),
+    ("ssl.", "chooses among Java's implementations; Python has OpenSSL"),
+)
 
 
 def table() -> str:
@@ -58,12 +72,20 @@ def _short(java: str) -> str:
 
 
 def _settings() -> Iterable[str]:
+    of: dict[str, list[str]] = {}
     for section in ("producer", "consumer", "admin"):
         ours = {setting["name"] for setting in OUR_SETTINGS[section]}
-        for name in sorted(definitions(section).keys.keys() - SUPPORTED[section] - ours):
-            is_ignored = name in IGNORED[section]
-            what = "ignored with a warning" if is_ignored else f"refused: {subject_of(name)}"
-            yield f"| `{name}` | {section} | {what} |\n"
+        for name in definitions(section).keys.keys() - SUPPORTED[section] - ours:
+            of.setdefault(name, []).append(section)
+    for name, sections in sorted(of.items()):
+        is_ignored = [name in IGNORED[section] for section in sections]
+        assert len(set(is_ignored)) == 1, f"{name} is ignored by some"
+        yield f"| `{name}` | {', '.join(sections)} | {'ignored' if is_ignored[0] else 'refused'}: {_why(name)} |\n"
+
+
+def _why(name: str) -> str:
+    """Return why a setting is not supported; `StopIteration` where nothing is said of it."""
+    return next(reason for prefix, reason in _REASONS if name.startswith(prefix))
 
 
 if __name__ == "__main__":
