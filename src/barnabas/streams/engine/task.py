@@ -200,7 +200,7 @@ class Task:
             self.punctuate_stream_time()
 
     def process_in_order(self, records: list[InputRecord], now_ms: int) -> None:
-        """Process records in the order in which they are given, whatever the times of their topics."""
+        """Process records in the order in which they are given; times of different topics do not count."""
         at, count = 0, len(records)
         while at < count:
             topic = records[at].topic

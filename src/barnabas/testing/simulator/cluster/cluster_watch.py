@@ -1,8 +1,8 @@
-"""What must be true of a cluster at every moment, whatever goes wrong: looked at many times a second of virtual time.
+"""What must be true of a cluster at every moment, with any fault: looked at many times a second of virtual time.
 
 A fault of replication does harm only where a second thing happens at the right moment, the death of a leader mostly.
 What is demanded here is wrong before that: a replica that counts as in sync and lacks what is committed, two leaders in
-one epoch, a controller that acts although another one has its place, a follower that nobody waits to see gone.
+one epoch, a controller that acts although another one has its place, a follower whose end no leader waits for.
 """
 
 from __future__ import annotations
