@@ -108,7 +108,7 @@ MUTATIONS = [
         "barnabas.broker.membership.transaction_marker_channels",
         '            answer(errors.LeaderNotAvailableError("The partition has no leader at the moment."))\n',
         "            answer(None)\n",
-        "kill broker,kill two",
+        "kill broker",
     ),
     Mutation(
         "coordinators answer before their records are committed",
