@@ -162,7 +162,9 @@ def test_reassign_partitions(world: World, bounces: bool, from_zero: bool) -> No
     random = Random(partitions)
     target = {TopicPartition(TOPIC, index): random.sample([1, 2, 3, 4], 3) for index in range(partitions)}
     group = {"group.id": f"moved-{bounces}-{from_zero}"}
-    with Traffic(world.settings, **group) as traffic:
+    # Nothing is acknowledged while a broker is away, and beside a load Java takes minutes to end and to start.
+    patient = {"delivery.timeout.ms": 500_000}
+    with Traffic(world.settings, producer_settings=patient, **group) as traffic:
         world.admin.alter_partition_reassignments(target)
         if bounces:
             for number in (1, 3):

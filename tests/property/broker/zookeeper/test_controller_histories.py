@@ -316,6 +316,10 @@ class History:
             }
             promise(told == expected, f"broker {member.id} was told {told}, and ZooKeeper has {expected}")
             promise(member.broker.alive == set(world.members), f"broker {member.id} knows of {member.broker.alive}")
+            assigned = {_named(name) for name, (*_, replicas) in expected.items() if member.id in replicas}
+            # A log that a restarted broker is told nothing of is set aside by the broker itself (`StrayLogs`).
+            strays = {name for name, held in member.broker.replicas.items() if not held.is_stopped} - assigned
+            promise(not strays, f"broker {member.id} keeps logs that it has no replicas of: {sorted(strays)}")
 
     def check_replicas(self, topic: str, index: int, topic_id: bytes, state: znodes.PartitionState) -> None:
         for number in state.isr:

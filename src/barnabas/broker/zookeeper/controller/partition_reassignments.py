@@ -29,8 +29,8 @@ class PartitionReassignments:
 
     First the topic's znode says what comes and what goes; then the replicas that come are told, by a new leader epoch.
     When all that stay are in sync, the leader moves, what goes is deleted, and when the brokers have answered that the
-    znode has the target alone. So the next controller knows from the znode what is not done, and does all steps from
-    there again.
+    znode has the target alone. What was added in vain, by a reassignment that is cancelled or changed, goes likewise.
+    So the next controller knows from the znode what is not done, and does all steps from there again.
     """
 
     def __init__(
@@ -104,18 +104,22 @@ class PartitionReassignments:
         context = self._context
         for name in sorted(context.partitions_being_reassigned):
             assignment = context.assignment(name)
-            is_waiting = name not in context.partitions_being_reassigned or name in self._stopping
-            if not is_waiting and should(assignment):
+            if self._goes_on(name) and should(assignment):
                 yield from self._go_on(name, assignment)
 
     def complete(self, names: Sequence[TopicPartition]) -> Program[None]:
         """End reassignments of partitions whose ISR has changed, where it allows that."""
         context = self._context
         for name in names:
-            if name in context.partitions_being_reassigned and name not in self._stopping:
-                assignment = context.assignment(name)
-                if (yield from self._is_complete(name, assignment)):
-                    yield from self._go_on(name, assignment)
+            assignment = context.assignment(name)
+            if self._goes_on(name) and (yield from self._is_complete(name, assignment)):
+                yield from self._go_on(name, assignment)
+
+    def _goes_on(self, name: TopicPartition) -> bool:
+        """Whether a reassignment waits for replicas in sync, and not only for brokers that delete theirs."""
+        context = self._context
+        is_last_step = name in self._stopping and not context.assignment(name).is_being_reassigned
+        return name in context.partitions_being_reassigned and not is_last_step
 
     def take_znode(self) -> Program[None]:
         """Begin what a tool of before 2.4 has written to `/admin/reassign_partitions`, which is gone then."""
@@ -131,8 +135,11 @@ class PartitionReassignments:
 
     def shown(self, name: TopicPartition) -> ReplicaAssignment:
         """Return the assignment of a partition as clients are told of it: with what is not deleted yet."""
-        found, left = self._context.assignment(name), tuple(sorted(self._stopping.get(name, ())))
-        return ReplicaAssignment((*found.replicas, *left), found.adding, left) if left else found
+        return self._with_what_goes(name, self._context.assignment(name))
+
+    def _with_what_goes(self, name: TopicPartition, found: ReplicaAssignment) -> ReplicaAssignment:
+        left = tuple(sorted(self._stopping.get(name, set()).difference(found.replicas)))
+        return ReplicaAssignment((*found.replicas, *left), found.adding, (*found.removing, *left))
 
     def all_shown(self, topic: str) -> dict[int, ReplicaAssignment]:
         """Return the assignments of a topic, as its znode has them too: the next controller deletes what is not yet."""
@@ -155,13 +162,16 @@ class PartitionReassignments:
             yield from self._forget(name, answered)
             if answered and not left:
                 del self._stopping[name]
-                if name in self._context.partitions_being_reassigned:
+                assignment = self._context.assignment(name)
+                if assignment.is_being_reassigned:
+                    yield from self._set_assignment(name, assignment)
+                elif name in self._context.partitions_being_reassigned:
                     yield from self._finish(name)
 
     # -- the steps ---------------------------------------------------------------------------------------------------
 
     def _go_on(self, name: TopicPartition, assignment: ReplicaAssignment) -> Program[None]:
-        yield from self._forget(name, sorted(self._stopping.pop(name, ())))
+        yield from self._keep(name, assignment)
         yield from self._write(name, assignment)
         if (yield from self._is_complete(name, assignment)):
             yield from self._end(name, assignment)
@@ -174,16 +184,24 @@ class PartitionReassignments:
             ]
             yield from self._replicas.handle(new, ReplicaState.NEW)
 
+    def _keep(self, name: TopicPartition, assignment: ReplicaAssignment) -> Program[None]:
+        """Wait no longer for the deletion of replicas that are wanted again; they are made anew."""
+        wanted = self._stopping.get(name, set()).intersection(assignment.replicas)
+        yield from self._forget(name, sorted(wanted))
+        self._wait_for(name, self._stopping.pop(name, set()) - wanted)
+
     def _write(self, name: TopicPartition, assignment: ReplicaAssignment) -> Program[None]:
         """Have the znode say what comes and goes; what an earlier reassignment has added in vain is deleted."""
         context = self._context
         current = context.assignment(name)
         if current != assignment:
+            unneeded = [one for one in current.replicas if one not in assignment.replicas]
+            told = self._told(name, unneeded)
+            self._wait_for(name, told)
             yield from self._set_assignment(name, assignment)
             context.assign(name, assignment)
-            unneeded = [one for one in current.replicas if one not in assignment.replicas]
             yield from self._stop(name, unneeded)
-            yield from self._forget(name, unneeded)
+            yield from self._forget(name, [one for one in unneeded if one not in told])
         context.partitions_being_reassigned.add(name)
 
     def _end(self, name: TopicPartition, assignment: ReplicaAssignment) -> Program[None]:
@@ -192,13 +210,21 @@ class PartitionReassignments:
         completed = ReplicaAssignment(assignment.target)
         context.assign(name, completed)
         yield from self._move_leader(name, completed)
+        told = self._told(name, assignment.removing)
         yield from self._stop(name, assignment.removing)
-        told = {one for one in assignment.removing if one in context.brokers}
         yield from self._forget(name, [one for one in assignment.removing if one not in told])
-        if told:
-            self._stopping[name] = told
-        else:
+        self._wait_for(name, told)
+        if name not in self._stopping:
             yield from self._finish(name)
+
+    def _told(self, name: TopicPartition, brokers: Sequence[int]) -> set[int]:
+        """Return which of these brokers will say that they have deleted their replicas."""
+        known = {replica.broker for replica in self._known(name, brokers)}
+        return {one for one in brokers if one in self._context.brokers and one in known}
+
+    def _wait_for(self, name: TopicPartition, brokers: set[int]) -> None:
+        if brokers:
+            self._stopping.setdefault(name, set()).update(brokers)
 
     def _finish(self, name: TopicPartition) -> Program[None]:
         context = self._context
@@ -264,5 +290,5 @@ class PartitionReassignments:
         return [one for one in (Replica(name, broker) for broker in brokers) if one in states]
 
     def _set_assignment(self, name: TopicPartition, assignment: ReplicaAssignment) -> Program[None]:
-        assignments = {**self.all_shown(name.topic), name.partition: assignment}
+        assignments = {**self.all_shown(name.topic), name.partition: self._with_what_goes(name, assignment)}
         yield from self._zk.set_topic(name.topic, self._context.topic_ids[name.topic], assignments)
