@@ -493,8 +493,8 @@ class ReplicaManager:
 
         When all are open, those of deleted topics are gone, and the metadata need not remember these topics.
         """
-        topics = {topic.name: topic for topic in self._metadata.topics()}
-        stray = StrayLogs(self._logs, topics, self._metadata.deleted_topic_ids(), self._is_assigned, warn)
+        stray = self._strays_by(warn)
+        self._warn = warn
 
         def opened(log: UnifiedLog) -> None:
             partition = self._partitions.get(log.topic_partition)
@@ -507,9 +507,23 @@ class ReplicaManager:
 
         self._logs.notify_opened(opened, self._metadata.forget_deleted_topics)
         self._logs.notify_moved(self._log_moved)
-        self._logs.note_topics(topic.id for topic in topics.values())
+        self._logs.note_topics(topic.id for topic in self._metadata.topics())
         if not self._logs.unopened:
             self._metadata.forget_deleted_topics()
+
+    def look_for_strays(self) -> None:
+        """Look anew at the logs of no replica here: by what was known when they were opened they may have had one."""
+        stray = self._strays_by(self._warn)
+        for log in list(self._logs):
+            if log.topic_partition not in self._partitions:
+                try:
+                    stray.check(log)
+                except errors.KafkaStorageError as problem:
+                    self._warn(f"{log.directory} is of no replica, and stays: {problem}")
+
+    def _strays_by(self, warn: Callable[[str], None]) -> StrayLogs:
+        topics = {topic.name: topic for topic in self._metadata.topics()}
+        return StrayLogs(self._logs, topics, self._metadata.deleted_topic_ids(), self._is_assigned, warn)
 
     def _is_assigned(self, name: TopicPartition) -> bool:
         return self._cluster is None or self._cluster.is_assigned(name)

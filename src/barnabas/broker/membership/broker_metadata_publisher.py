@@ -75,6 +75,9 @@ class ImagePublisher:
         for name in [*deleted, *changed]:
             self.failed.pop(name, None)
         self._take_roles(changed, now)
+        if roles is None and not self._published.brokers:
+            # What was moved away since the logs were opened has no change that tells of it.
+            self._replicas.look_for_strays()
         for old in before:
             for listener in self.on_published:
                 listener(old, image)
