@@ -103,12 +103,11 @@ class ReassignmentControlManager:
         way = PartitionReassignmentReplicas.between(partition.replicas, replicas)
         builder = self._changes.builder(topic, TopicIdPartition(topic.id, index))
         builder.replicas = way.replicas
-        # Of an earlier target that is given up nothing stays: what was being added for it would be added and removed at
-        # once, which never ends (Apache Kafka's controller keeps it where the new target adds nothing).
+        # Of an earlier target nothing stays that the new one gives up. Apache Kafka's controller keeps what was being
+        # added where the new target adds nothing, and adds and removes it at once, which never ends; and it goes on
+        # removing what it was where the new target removes nothing.
         builder.removing = way.removing
-        builder.adding = sorted(
-            {*way.adding, *(replica for replica in partition.adding_replicas if replica in replicas)}
-        )
+        builder.adding = way.adding or [replica for replica in partition.adding_replicas if replica in replicas]
         return builder.build()
 
 

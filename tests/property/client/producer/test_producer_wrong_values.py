@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
+import time
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any
@@ -19,7 +20,7 @@ import pytest
 from barnabas import aio
 from barnabas.client.consumer.offsets import OffsetAndMetadata
 from barnabas.client.producer.producer import Producer
-from barnabas.errors import IllegalArgumentError, IllegalTypeError, KafkaError, SerializationError
+from barnabas.errors import IllegalArgumentError, IllegalTypeError, KafkaError, KafkaTimeoutError, SerializationError
 from barnabas.protocol.topic_partition import TopicPartition
 from tests.support.virtual_loop import VirtualBroker, VirtualEnvironment, run
 from tests.unit.client.producer.test_producer import StoringBroker
@@ -75,16 +76,31 @@ def is_named(error: KafkaError, parameter: str) -> bool:
     return not about_argument or parameter.split("_")[0] in str(error).lower()
 
 
-def connect(broker: StoringBroker) -> Producer[Any, Any]:
+def connect(broker: StoringBroker, max_block_ms: int = 30) -> Producer[Any, Any]:
     return Producer(
-        bootstrap_servers=f"{broker.host}:{broker.port}", max_block_ms=30, linger_ms=0, enable_metrics_push=False
+        bootstrap_servers=f"{broker.host}:{broker.port}",
+        max_block_ms=max_block_ms,
+        linger_ms=0,
+        enable_metrics_push=False,
     )
+
+
+def knows_topic(producer: Producer[Any, Any]) -> None:
+    """Wait for the metadata longer than `max.block.ms`, which is short for the sake of topics that are not there."""
+    until = time.monotonic() + 20
+    while True:
+        try:
+            producer.partitions_for("one")
+        except KafkaTimeoutError:
+            assert time.monotonic() < until
+        else:
+            return
 
 
 def test_whatever_is_given_to_a_producer_is_taken_or_refused_by_name_and_does_no_harm() -> None:
     wrong = []
     with StoringBroker() as broker, connect(broker) as shared:
-        shared.partitions_for("one")
+        knows_topic(shared)
         for name, parameter, value in calls(Producer):
             producer = connect(broker) if name in LAST else shared
             try:
@@ -139,7 +155,7 @@ def test_whatever_is_given_to_a_producer_for_asyncio_likewise() -> None:
 
 @pytest.mark.parametrize("topic", [Name.ONE, np.str_("one")])
 def test_a_topic_may_be_any_str_and_numbers_any_integers(topic: Any) -> None:
-    with StoringBroker() as broker, connect(broker) as producer:
+    with StoringBroker() as broker, connect(broker, max_block_ms=20_000) as producer:
         future = producer.send(topic, b"v", partition=np.int64(0), timestamp_ms=np.int64(7))
         assert str(future.result(20)) == "one-0@0"
         assert type(future.result(0).topic) is str

@@ -47,6 +47,7 @@ def test_a_partition_counts_from_the_first_epoch_in_which_the_group_may_have_giv
     member: Any = ForeignMember.__new__(ForeignMember)
     member.world = SimpleNamespace(now=0.0, counts=Counter())
     member.network = SimpleNamespace(has_faulty_disk=False)
+    member._reign = SimpleNamespace(is_sure=True)
     member._id, member._epoch, member._epochs, member._owned, member._to_give_up = "m", 0, [], {}, set()
     member._rebalance_timeout, member._is_stubborn, member._untold_since = 3.0, False, None
     member._told_at = member._last_answer = 0.0
