@@ -107,12 +107,14 @@ class TransformActor(GroupMember):
         except (CommitFailedError, TransactionAbortableError) as problem:
             self.failed("offsets in a transaction", problem)
             commits = False
+        tried = self._most
+        if commits:
+            # Before the end, which raises an error where the transaction took longer than its time-out.
+            self._most = max(1, len(records) // 2)
         if sender.end(transaction, commit=commits):
             self.ledger.commit_acknowledged(self.who, offsets.items(), asked_at)
-            self._most = min(2 * self._most, MOST_RECORDS)
+            self._most = min(2 * tried, MOST_RECORDS)
         else:
-            if commits:
-                self._most = max(1, len(records) // 2)
             self._go_back()
 
     def _work_long(self) -> None:
