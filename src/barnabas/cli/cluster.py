@@ -97,6 +97,7 @@ def _overview(args: Namespace) -> int:
         }
         for node in sorted(cluster.nodes)
     ]
+    away = sorted(set(held) - {node.id for node in cluster.nodes})
     trouble = _trouble(partitions, least)
     document = {
         "clusterId": cluster.cluster_id,
@@ -105,6 +106,7 @@ def _overview(args: Namespace) -> int:
         "partitions": len(partitions),
         "groups": len(groups),
         "brokers": brokers,
+        "away": away,
         **trouble,
     }
     if args.output == "json":
@@ -112,6 +114,8 @@ def _overview(args: Namespace) -> int:
         return 0
     print(f"cluster  {printable(str(cluster.cluster_id))}")
     print(f"holds    {len(topics)} topics, {len(partitions)} partitions, {len(groups)} groups")
+    if away:
+        print(f"away     {len(away)} with replicas: broker {', '.join(map(str, away))}")
     for what, found in trouble.items():
         if found:
             print(f"{_TROUBLE[what]}  {len(found)}: {printable(', '.join(found[:_SHOWN]))}{_more(found)}")
@@ -244,7 +248,11 @@ def _unregister(args: Namespace) -> int:
 
     if not (args.broker.isascii() and args.broker.isdigit()):
         raise ConfigError(f"{args.broker!r} is no broker's id: it is a whole number, as `barnabas cluster` shows it")
+    broker = int(args.broker)
     with admin_client(args) as admin:
-        admin.unregister_broker(int(args.broker))
+        # Who is alive would be out of service until it is started again, and lead nothing.
+        if any(node.id == broker for node in admin.describe_cluster().nodes):
+            raise ConfigError(f"broker {broker} is in service: stop it first, and for good; nothing was changed")
+        admin.unregister_broker(broker)
     print(f"broker {args.broker} is unregistered")
     return 0

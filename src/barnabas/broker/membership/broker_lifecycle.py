@@ -194,6 +194,9 @@ class BrokerLifecycle:
         if code == errors.BrokerIdNotRegisteredError.code:
             # It was unregistered while it lived.
             self._is_registered = False
+        if code == errors.StaleBrokerEpochError.code and self.state is LifecycleState.PENDING_CONTROLLED_SHUTDOWN:
+            # This life leads nothing any more that could be handed over.
+            self._go_to(LifecycleState.SHUTTING_DOWN)
         self._wait_after_failure(now)
 
     def _wait_after_failure(self, now: float) -> None:
@@ -211,7 +214,10 @@ def _reason(code: int) -> str:
             "another process with this node.id is registered and alive; if it was this broker's last life, its session "
             "expires after broker.session.timeout.ms"
         ),
-        errors.StaleBrokerEpochError.code: "another process has registered with this node.id since; stop one of them",
+        errors.StaleBrokerEpochError.code: (
+            "another process has registered with this node.id since; stop one of them. Or it was unregistered; start "
+            "it again if it is to be back"
+        ),
         errors.InconsistentClusterIdError.code: "it belongs to another cluster than this data directory",
         errors.UnsupportedVersionError.code: (
             "a feature of the cluster is at a level that this version of barnabas does not have"

@@ -185,6 +185,13 @@ def test_a_broker_that_leaves_asks_until_the_controller_lets_it_go(life: Life) -
     assert life.states[-2:] == [LifecycleState.PENDING_CONTROLLED_SHUTDOWN, LifecycleState.SHUTTING_DOWN]
 
 
+def test_a_broker_that_was_unregistered_while_it_lived_leaves_at_once(life: Life) -> None:
+    life.run()
+    life.lifecycle.begin_controlled_shutdown()
+    life.beat(code=errors.StaleBrokerEpochError.code)
+    assert life.lifecycle.state is LifecycleState.SHUTTING_DOWN
+
+
 def test_a_broker_that_never_registered_leaves_at_once(life: Life) -> None:
     life.lifecycle.begin_controlled_shutdown()
     assert life.lifecycle.state is LifecycleState.SHUTTING_DOWN
