@@ -198,7 +198,7 @@ def test_partitions_move_between_both_kinds_under_our_controller(two_of_theirs: 
 
 
 @pytest.mark.slow
-def test_settings_of_quotas_and_users_are_written_by_our_controller(two_of_theirs: ZooKeeperCluster) -> None:
+def test_settings_are_written_by_our_controller(two_of_theirs: ZooKeeperCluster) -> None:
     with world_of(two_of_theirs) as world:
         two_of_theirs.hand_over_to(OURS)
         topic = world.create("set-by-ours", {0: [1, 2, OURS]})
