@@ -115,7 +115,7 @@ def test_who_leads_with_an_empty_disk_is_found() -> None:
     assert "are committed" in run.stdout
 
 
-@pytest.mark.parametrize("workload", ["SharedQueue", "StreamsApplication,KeyedTopic"])
+@pytest.mark.parametrize("workload", ["SharedQueue", "StreamsApplication,KeyedTopic", "MeteredTopic"])
 def test_a_workload_is_played_in_a_cluster(workload: str) -> None:
     run = simulate("--cluster", "quorum", "--workloads", workload, "--seed", "2", "--seeds", "1")
 
@@ -141,3 +141,11 @@ def hunt(which: str, *options: str) -> subprocess.CompletedProcess[str]:
 def counts_of(output: str) -> dict[str, int]:
     """What happened, as the program says it at its end."""
     return {what: int(count) for count, what in re.findall(r"^ +(\d+)  (.+)$", output, re.MULTILINE)}
+
+
+def test_a_quota_that_brokers_do_not_hear_of_is_found() -> None:
+    planted = ("--mutation", "brokers go by the quotas that stood when they were started")
+    run = simulate("--cluster", "quorum", "--workloads", "MeteredTopic", *planted, "--seed", "1", "--seeds", "1")
+
+    assert run.returncode == 1, run.stdout[-20_000:] + run.stderr
+    assert "more than its quota" in run.stdout

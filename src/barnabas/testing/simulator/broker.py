@@ -54,6 +54,13 @@ class SimulatedBroker(Machine):
         assert found is not None
         return found
 
+    def end(self, partition: TopicPartition) -> int | None:
+        """See `Servers`."""
+        if self.node is None:
+            return None
+        found = self.node.state.replica_manager.used_partition(*partition)
+        return None if found is None else found.log.log_end_offset
+
     def start_again(self) -> None:
         """See `Servers`."""
         self.stop()

@@ -33,6 +33,9 @@ class Servers(Protocol):
     def log(self, partition: TopicPartition) -> UnifiedLog:
         """Return the log of a partition where it is led."""
 
+    def end(self, partition: TopicPartition) -> int | None:
+        """Return the end of its log where it is led; None while that is not one for certain, or it was not used."""
+
     def start_again(self) -> None:
         """End a broker that is alone in good order, and start it again; of several each knows what is to stay."""
 

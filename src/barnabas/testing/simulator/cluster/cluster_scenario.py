@@ -19,6 +19,7 @@ from barnabas.testing.simulator.parts import OFFSETS_PARTITIONS
 from barnabas.testing.simulator.patience import PATIENCE
 from barnabas.testing.simulator.play import Play
 from barnabas.testing.simulator.workloads.foreign_members import ForeignMembers
+from barnabas.testing.simulator.workloads.metered_topic import MeteredTopic
 from barnabas.testing.simulator.workloads.shared_queue import SharedQueue
 from barnabas.testing.simulator.workloads.shortened_topics import AgedTopic, KeyedTopic, TrimmedTopic
 from barnabas.testing.simulator.workloads.streams_application import StreamsApplication
@@ -47,6 +48,7 @@ class ClusterScenario(Play):
         TrimmedTopic,
         AgedTopic,
         KeyedTopic,
+        MeteredTopic,
     )
     WORKLOAD_SHARE: ClassVar[float] = 0.06
     administrator = ClusterAdminActor
@@ -61,6 +63,8 @@ class ClusterScenario(Play):
         self.plane: Plane = self._make_plane()
         unclean = [UncleanTopic(self)] if self._shape.random() < UncleanTopic.SHARE else []
         self.workloads = [*unclean, *self._draw_workloads()]
+        if self.plane.zookeeper is None:
+            self.transaction_version = self.world.stream("transactions").choice((1, 2, 2))
         own = self._broker_settings()
         self.directories = ("/data", "/data2") if self._shape.random() < 0.4 else ("/data",)
         self.brokers: Sequence[SimulatedMember] = [

@@ -37,6 +37,10 @@ class ClusterServers:
         """See `Servers`."""
         return next(found.log for _, found in self._used(partition) if found.is_leader)
 
+    def end(self, partition: TopicPartition) -> int | None:
+        """See `Servers`."""
+        return None if self.era(partition) is None else self.log(partition).log_end_offset
+
     def start_again(self) -> None:
         """See `Servers`."""
 

@@ -122,6 +122,19 @@ MUTATIONS = [
         "                    make().on_resigned(index, epoch)\n",
         "                    make()\n",
     ),
+    Mutation(
+        "leaders do not ask whether a batch belongs to a transaction",
+        "barnabas.broker.handlers.produce",
+        "if request.transactional_id is not None else {}",
+        "if request.transactional_id == '' else {}",
+    ),
+    # What clients may do.
+    Mutation(
+        "brokers go by the quotas that stood when they were started",
+        "barnabas.broker.metadata.image_store",
+        "        if old.client_quotas is not new.client_quotas:\n",
+        "        if old.client_quotas is not new.client_quotas and not old.topics:\n",
+    ),
     # Reassignments, and several directories.
     Mutation(
         "a replica that is moved away keeps its log",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from barnabas.client.admin.new_topic import NewTopic
 from barnabas.errors import KafkaError
@@ -204,6 +204,8 @@ class OneTopic(Workload):
     SIZE = 0
     KEYS = 0
     REQUEST_TIMEOUT_MS = 4000
+    #: Other settings of the writer's producers.
+    OF_WRITER: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, parts: ServedParts) -> None:
         super().__init__(parts)
@@ -224,7 +226,7 @@ class OneTopic(Workload):
             f"writer-{self.TOPIC}",
             writings=self.writings,
             load=Load(self.PACE, self.SIZE, self.KEYS),
-            settings={"client_id": self.TOPIC, "request_timeout_ms": self.REQUEST_TIMEOUT_MS},
+            settings={"client_id": self.TOPIC, "request_timeout_ms": self.REQUEST_TIMEOUT_MS, **self.OF_WRITER},
         )
 
     def check(self) -> None:
