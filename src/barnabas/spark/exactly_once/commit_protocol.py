@@ -163,6 +163,15 @@ def _identity(batch: int, pool: IdPool, decision: Decision | None, now: float) -
     return identity
 
 
+def take_over(run: str) -> SinkSteps:
+    """Return what a driver does before the first tasks of its run begin, where it can: be the query's only one.
+
+    One that was thought dead may still finish a batch that others have decided, and then aborts what it had found open
+    before (`_finish_and_sweep`). From now on that holds nothing of this run's tasks.
+    """
+    yield TakeOver(run)
+
+
 def commit_batch(batch: int, reports: Sequence[TaskReport]) -> SinkSteps:
     """Return the driver's `commit`: every task has reported. Returns the decision as it is at the end, or None."""
     if not reports:
@@ -224,7 +233,9 @@ def _finish_and_sweep(decision: Decision, query: str) -> SinkSteps:
 
     Until it is aborted, no reader of committed records gets past it, and a task may be such a reader: one that restores
     its state. The list holds nothing of the next batch, for the record after it shows that no other driver had taken
-    over by then, and one does before its tasks begin with that.
+    over by then, and one does before its tasks begin with that (`take_over`). Spark asks a sink for nothing before the
+    tasks of a query's first batch: there such a driver can have its transactions aborted after they were decided, which
+    is told as lost.
     """
     open_now: dict[str, int] = yield ListOpen()
     strangers = yield from _identified(set(open_now) - {task.transactional_id for task in decision.tasks})

@@ -120,6 +120,11 @@ class Driver:
 _DRIVERS: ClientCache[Driver] = ClientCache(most_idle=4)
 
 
+def take_over(place: SinkPlace, query: str, run: str) -> None:
+    """Be the query's only driver before tasks of this run begin: see `protocol.take_over`."""
+    _perform(place, query, protocol.take_over(run))
+
+
 def commit(place: SinkPlace, batch: int, reports: Sequence[protocol.TaskReport]) -> Decision | None:
     """Commit a batch: see `commit_batch`."""
     if not reports:

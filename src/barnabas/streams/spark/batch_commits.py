@@ -77,6 +77,8 @@ class BatchCommits:
             Request(Task(query, run, batch, number), each.task, each.topic_ids)
             for number, each in enumerate(_tasks_of(planned))
         ]
+        if requests:
+            driver.take_over(self._place, query, run)
         try:
             reports = self._run(requests, self.is_wanted)
         except Exception:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import random
 import sys
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -104,6 +104,7 @@ class Update(NamedTuple):
     count: int
     drawn: int
     before: int
+    read: int = 0  #: What was drawn for the record that was read, where an earlier stage has drawn one.
 
 
 def inputs(batch: int, task: int) -> list[str]:
@@ -111,6 +112,17 @@ def inputs(batch: int, task: int) -> list[str]:
     if task == 1 and batch % 3 == 1:
         return []
     return [KEYS[(batch * 2 + task + number) % len(KEYS)] for number in range(2)]
+
+
+def changelog_of(name: str) -> str:
+    """Return the changelog topic of a task's sub-topology."""
+    stage = name.partition("_")[0]
+    return CHANGELOG if stage == "0" else f"app-stage-{stage}-changelog"
+
+
+def changelog_end(name: str, state: TaskState | None) -> int | None:
+    """Return the last offset of its changelog that a task has written, as this state tells."""
+    return None if state is None else state.ends.get(changelog_of(name), {}).get(name.partition("_")[2])
 
 
 class Held(state_protocol.HeldTask):
@@ -147,19 +159,19 @@ class Process:
         self.made += not self.workers
         return self.workers.pop() if self.workers else model.Worker(f"{self.name}.{self.made}")
 
-    def keep(self, task: int, held: Held, state: TaskState | None) -> None:
+    def keep(self, name: str, held: Held, state: TaskState | None) -> None:
         """Let the disk have a task as it is, after this state."""
-        end = None if state is None else state.ends.get(CHANGELOG, {}).get(str(task))
+        end = changelog_end(name, state)
         if end is not None:
             held.position = end + 1
-        self.disk[f"0_{task}"] = Kept(dict(held.store), held.position)
+        self.disk[name] = Kept(dict(held.store), held.position)
 
     def end(self, decision: Decision | None) -> None:
         """A driver that knows this decision closes the application: keep what it tells, and forget the rest."""
         states = {} if decision is None else decision.states_after()
         for name, held in self.held.items():
             for step in state_protocol.end_task(held, states.get(name)):
-                self.keep(int(name.partition("_")[2]), held, step.state)
+                self.keep(name, held, step.state)
         self.held.clear()
 
     def take(self, name: str) -> Held:
@@ -177,12 +189,13 @@ def last_decision(cluster: Cluster) -> tuple[Decision | None, int]:
 class EnginePerformer:
     """Takes the steps of `state_protocol` for one attempt."""
 
-    def __init__(self, cluster: Cluster, process: Process, batch: int, task: int) -> None:
+    def __init__(self, cluster: Cluster, process: Process, batch: int, task: int, stage: int = 0) -> None:
         self.cluster = cluster
         self.process = process
         self.batch = batch
         self.task = task
-        self.held = process.take(f"0_{task}")
+        self.name = f"{stage}_{task}"
+        self.held = process.take(self.name)
         self.updates: list[Update] = []
         self.note = ""
         self.decision: Decision | None = None
@@ -198,15 +211,15 @@ class EnginePerformer:
 
     def Restore(self, state: TaskState | None) -> model.Requests:
         self.process.restores += 1
-        kept = self.process.disk.get(f"0_{self.task}", Kept({}, 0))
-        target = -1 if state is None else state.ends.get(CHANGELOG, {}).get(str(self.task), -1)
-        records, stable, _ = self.cluster.stable(CHANGELOG, self.task)
-        while stable <= target:
+        kept = self.process.disk.get(self.name, Kept({}, 0))
+        target = changelog_end(self.name, state)
+        records, stable, _ = self.cluster.stable(changelog_of(self.name), self.task)
+        while target is not None and stable <= target:
             yield None
-            records, stable, _ = self.cluster.stable(CHANGELOG, self.task)
+            records, stable, _ = self.cluster.stable(changelog_of(self.name), self.task)
         yield None
         self.held.store = dict(kept.store)
-        self.held.position = stable if target < 0 else target + 1
+        self.held.position = stable if target is None else target + 1
         for record in records:
             if kept.position <= record.offset < self.held.position:
                 self.process.read += 1
@@ -214,12 +227,18 @@ class EnginePerformer:
 
     def Keep(self, state: TaskState | None) -> model.Requests:
         yield from ()
-        self.process.keep(self.task, self.held, state)
+        self.process.keep(self.name, self.held, state)
+
+    def reads(self) -> model.Requests:
+        """Read the batch's records; gives key and number of each."""
+        yield from ()
+        return [(key, 0) for key in inputs(self.batch, self.task)]
 
     def Compute(self) -> model.Requests:
-        for key in [*inputs(self.batch, self.task), *self.process.random.choice(([], [SOMETIMES]))]:
+        records = yield from self.reads()
+        for key, read in [*records, *self.process.random.choice(([], [(SOMETIMES, 0)]))]:
             before = self.held.store.get(key, Update(key, 0, 0, 0))
-            update = Update(key, before.count + 1, self.process.random.getrandbits(60), before.drawn)
+            update = Update(key, before.count + 1, self.process.random.getrandbits(60), before.drawn, read)
             self.held.store[key] = update
             self.updates.append(update)
             yield None
@@ -274,17 +293,22 @@ def attempt(cluster: Cluster, process: Process, run: str, batch: int, task: int)
     if not inputs(batch, task):
         return protocol.TaskReport(*identity)
     engine = EnginePerformer(cluster, process, batch, task)
-    steps = state_protocol.run_task(state_protocol.TaskBatch(f"0_{task}", batch, task), engine.held)
+    return (yield from compute_and_write(identity, engine, SinkPerformer(cluster, engine)))
+
+
+def compute_and_write(identity: protocol.Task, engine: EnginePerformer, sink: SinkPerformer) -> model.Requests:
+    """An attempt that has something to read."""
+    process, task = engine.process, state_protocol.TaskBatch(engine.name, identity.batch, identity.partition)
     try:
-        computed = yield from model.drive(steps, engine)
+        computed = yield from model.drive(state_protocol.run_task(task, engine.held), engine)
     finally:
-        process.held[f"0_{task}"] = engine.held
+        process.held[engine.name] = engine.held
     if not computed:
         return protocol.TaskReport(*identity, was_decided=True)
     worker = process.take_worker()
     try:
-        writing = protocol.write_task(identity, worker.pool(run), cluster.broker.now)
-        return (yield from model.drive(writing, SinkPerformer(cluster, engine)))
+        writing = protocol.write_task(identity, worker.pool(identity.run), engine.cluster.broker.now)
+        return (yield from model.drive(writing, sink))
     finally:
         process.workers.append(worker)
 
@@ -414,6 +438,8 @@ def query(
     have come to know of by their commits.
     """
     driver = Driver(cluster)
+    if checkpoint.committed < batches - 1:
+        yield from model.drive(protocol.take_over(run), driver)
     for batch in range(checkpoint.committed + 1, batches):
 
         def start(process: Process, task: int, batch: int = batch) -> model.Requests:
@@ -432,20 +458,34 @@ def query(
         checkpoint.commit(batch)
 
 
-def problems(cluster: Cluster, batches: int) -> list[str]:
-    """Return what a reader of committed records finds wrong."""
+def wait_until_stable(cluster: Cluster, partitions: list[tuple[str, int]]) -> None:
+    """Let what a zombie has left open time out; till then readers wait before it."""
     cluster.end_late()
     cluster.advance(0.1)
-    for _ in range(30):  # what a zombie has left open times out; till then readers wait before it
-        if all(stable == end for task in range(TASKS) for _, stable, end in [cluster.stable(CHANGELOG, task)]):
+    for _ in range(30):
+        if all(stable == end for place in partitions for _, stable, end in [cluster.stable(*place)]):
             break
         cluster.advance(model.TIMEOUT_MS / 20_000)
+
+
+def broken_stories(updates: list[Update]) -> list[str]:
+    """Return of which keys the updates do not follow one another."""
+    found = []
+    for key in sorted({update.key for update in updates}):
+        story = [update for update in updates if update.key == key]
+        if [update.count for update in story] != [*range(1, len(story) + 1)]:
+            found.append(f"{key}: counts {[update.count for update in story]}")
+        if [update.before for update in story] != [0, *(update.drawn for update in story)][: len(story)]:
+            found.append(f"{key}: an update was not computed from the one before it")
+    return found
+
+
+def problems(cluster: Cluster, batches: int) -> list[str]:
+    """Return what a reader of committed records finds wrong."""
+    wait_until_stable(cluster, [(CHANGELOG, task) for task in range(TASKS)])
     found = []
     for task in range(TASKS):
-        wanted: dict[str, int] = defaultdict(int)
-        for batch in range(batches):
-            for key in inputs(batch, task):
-                wanted[key] += 1
+        wanted = Counter(key for batch in range(batches) for key in inputs(batch, task))
         records, _, _ = cluster.stable(model.TOPIC, task)
         outputs = [Update(*json.loads(record.value)) for record in records]
         records, _, _ = cluster.stable(CHANGELOG, task)
@@ -453,23 +493,38 @@ def problems(cluster: Cluster, batches: int) -> list[str]:
         if outputs != logged:
             found.append(f"task {task}: output {outputs} is not changelog {logged}")
         wanted[SOMETIMES] = sum(update.key == SOMETIMES for update in outputs)
-        for key, count in wanted.items():
-            story = [update for update in outputs if update.key == key]
-            if [update.count for update in story] != [*range(1, count + 1)]:
-                found.append(f"task {task}, {key}: counts {[update.count for update in story]}, wanted 1 to {count}")
-            if [update.before for update in story] != [0, *(update.drawn for update in story)][: len(story)]:
-                found.append(f"task {task}, {key}: an update was not computed from the one before it")
+        if Counter(update.key for update in outputs) != +wanted:
+            found.append(f"task {task}: has not read its input once each: {outputs}")
+        found += [f"task {task}, {problem}" for problem in broken_stories(outputs)]
     return found
 
 
-def chaos(seed: int, batches: int = 5, turns: int = 4000, *, ends: bool = False) -> list[str]:
+def late_attempt(
+    cluster: Cluster, processes: list[Process], run: str, committed: int, choose: random.Random
+) -> model.Requests:  # fmt: skip
+    """A second attempt of a task, or a late one."""
+    batch, task = max(0, committed + choose.randint(0, 1)), choose.randrange(TASKS)
+    return attempt(cluster, choose.choice(processes), run, batch, task)
+
+
+class Job(NamedTuple):
+    """What runs in `chaos`."""
+
+    cluster: Callable[[int], Cluster] = Cluster
+    query: Callable[..., model.Requests] = query
+    late_attempt: Callable[..., model.Requests] = late_attempt
+    problems: Callable[[Cluster, int], list[str]] = problems
+    turns: int = 4000
+
+
+def chaos(seed: int, batches: int = 5, *, ends: bool = False, job: Job = Job()) -> list[str]:  # noqa: B008  a constant
     """Run drivers and tasks that die, freeze and come back, in random order; returns what is wrong in the end.
 
     With `ends` drivers close the application in processes now and then, the last one or one that was thought dead.
     """
     choose, ending = random.Random(seed), random.Random(f"end {seed}")
     known: list[Decision] = []
-    cluster, checkpoint = Cluster(lag=choose.choice([0, 3, 12])), model.Checkpoint()
+    cluster, checkpoint, turns = job.cluster(choose.choice([0, 3, 12])), model.Checkpoint(), job.turns
     processes = [Process(f"p{number}", seed) for number in range(choose.randint(1, 3))]
     runs, disks = 0, [dict[str, Kept]() for _ in processes]
     frozen: list[Handle] = []
@@ -480,7 +535,7 @@ def chaos(seed: int, batches: int = 5, turns: int = 4000, *, ends: bool = False)
         if current is None or current.is_done:
             runs += 1
             ghosts = frozen if choose.random() < 0.7 else None
-            current = Handle(query(cluster, checkpoint, f"r{runs}", batches, processes, choose, ghosts, known))
+            current = Handle(job.query(cluster, checkpoint, f"r{runs}", batches, processes, choose, ghosts, known))
         current.turn(cluster)
         if ends and ending.random() < 0.02:
             ending.choice(processes).end(ending.choice([None, *known[-3:]]))
@@ -499,9 +554,8 @@ def chaos(seed: int, batches: int = 5, turns: int = 4000, *, ends: bool = False)
             processes[index] = Process(f"p-{turn}", seed, disk)
         elif event < 0.035:
             cluster.crash()
-        elif event < 0.06:  # a second attempt of a task, or a late one
-            batch, task = max(0, checkpoint.committed + choose.randint(0, 1)), choose.randrange(TASKS)
-            frozen.append(Handle(attempt(cluster, choose.choice(processes), f"r{runs}", batch, task)))
+        elif event < 0.06:
+            frozen.append(Handle(job.late_attempt(cluster, processes, f"r{runs}", checkpoint.committed, choose)))
         if frozen and choose.random() < 0.5:
             zombie = choose.choice(frozen)
             zombie.turn(cluster)
@@ -510,4 +564,4 @@ def chaos(seed: int, batches: int = 5, turns: int = 4000, *, ends: bool = False)
     if checkpoint.committed < batches - 1:
         why = None if current is None else current.failed
         return [f"the query has come to batch {checkpoint.committed} only ({why})"]
-    return problems(cluster, batches)
+    return job.problems(cluster, batches)

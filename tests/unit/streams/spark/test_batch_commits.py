@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 pytest.importorskip("pyspark")
 
+from barnabas.streams.spark import batch_commits
 from barnabas.streams.spark.batch_commits import BatchCommits, BatchFailedError
 
 
@@ -49,3 +51,18 @@ def test_a_query_that_is_stopped_while_it_is_paused_ends() -> None:
 
     assert commits.batches == []
     assert "stopped while the application was paused" in str(commits.error)
+
+
+def test_a_driver_takes_over_before_the_tasks_of_a_batch_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    task = SimpleNamespace(task=None, topic_ids={})
+    monkeypatch.setattr(batch_commits, "_tasks_of", lambda planned: [task])
+    monkeypatch.setattr(batch_commits.driver, "take_over", lambda place, query, run: steps.append(f"take over {run}"))
+    monkeypatch.setattr(batch_commits.driver, "commit", lambda place, batch, reports: steps.append(f"commit {batch}"))
+    context = SimpleNamespace(getLocalProperty=lambda name: name)
+    planned: Any = SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=context))
+    commits = BatchCommits(None, lambda requests, is_wanted: steps.append("compute") or [])  # type: ignore[arg-type]
+
+    commits(planned, 3)
+
+    assert steps == [f"take over {batch_commits.RUN}", "compute", "commit 3"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import random
 import sys
 from collections.abc import Callable
@@ -154,6 +155,41 @@ def test_a_task_whose_processes_are_lost_again_and_again_ends_the_batch() -> Non
         steps.send(batch_protocol.Outcome("0_1", 2, None))
 
 
+def test_a_driver_that_comes_back_aborts_nothing_of_the_run_after_it() -> None:
+    """It repeats batch 0, which another has decided, while the next run is at its first batch, which is batch 1."""
+    for at, turns in itertools.product(range(4, 12), range(8)):
+        cluster, checkpoint = model.Cluster(), sink.Checkpoint()
+        back = beginning(cluster, checkpoint, "r1")
+        while opened(cluster, "r1") < model.TASKS or not is_of_a_driver(back.request()):
+            back.turn(cluster)
+        sink.execute(cluster, model.query(cluster, checkpoint, "r2", 1, [model.Process("r2")], random.Random("r2")))
+        after = beginning(cluster, checkpoint, "r3")
+        while opened(cluster, "r3") < model.TASKS - 1:
+            after.turn(cluster)
+        for handle, most in ((back, at), (after, turns), (back, 100), (after, 500)):
+            for _ in range(most):
+                handle.turn(cluster)
+
+        assert not isinstance(after.failed, protocol.TransactionsLostError), f"after {at} and {turns} requests"
+        run(cluster, checkpoint, "r4", [model.Process("r4")])
+        assert model.problems(cluster, BATCHES) == []
+
+
+def beginning(cluster: model.Cluster, checkpoint: Any, name: str) -> model.Handle:
+    return model.Handle(model.query(cluster, checkpoint, name, BATCHES, [model.Process(name)], random.Random(name)))
+
+
+def is_of_a_driver(request: Any) -> bool:
+    """Whether a run that sends this has all reports of its tasks."""
+    return request is not None and type(request[0]).__name__ in ("ListTransactionsRequest", "InitProducerIdRequest")
+
+
+def opened(cluster: model.Cluster, name: str) -> int:
+    """Return how many transactions of this run are open."""
+    answer = cluster.request(model.model.ListTransactionsRequest(state_filters=["Ongoing"]), 1)
+    return sum(f"-task-{name}-" in each.transactional_id for each in answer.transaction_states)
+
+
 def decided(batch: int, **fields: Any) -> Decision:
     return Decision(batch, "r1", **{"state": COMPLETE, **fields})
 
@@ -303,16 +339,24 @@ def test_the_decision_log_is_read_to_its_end_where_its_last_record_is_late(monke
 LATE_MARKS = (131, 256, 330)
 
 
-def test_a_driver_that_finds_a_batch_decided_but_not_marked_takes_nothing_for_lost(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def taking_over_late(run: str) -> Any:
+    """As the sink's driver, which Spark asks for nothing before the tasks of the first batch."""
+    yield from ()
+
+
+@pytest.fixture
+def late_drivers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "take_over", taking_over_late)
     monkeypatch.setattr(model.Driver, "has_marks", False)
 
+
+@pytest.mark.usefixtures("late_drivers")
+def test_a_driver_that_finds_a_batch_decided_but_not_marked_takes_nothing_for_lost() -> None:
     assert [model.chaos(seed) for seed in LATE_MARKS] == [[]] * len(LATE_MARKS)
 
 
+@pytest.mark.usefixtures("late_drivers")
 def test_tasks_that_go_on_under_an_id_before_the_mark_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model.Driver, "has_marks", False)
     monkeypatch.setattr(transactional_id_pool, "_is_finished", lambda use, decision: use.batch <= decision.batch)
 
     assert [] not in [model.chaos(seed) for seed in LATE_MARKS]
