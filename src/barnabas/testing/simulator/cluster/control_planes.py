@@ -154,8 +154,9 @@ class ZooKeeperPlane:
         return [] if elected is None else [brokers[elected - 1]]
 
     def is_out(self, broker: int) -> bool:
-        """See `Plane`."""
-        return all(broker not in found.isr for _, found in self._zookeeper.partitions())
+        """See `Plane`: of a topic that is being deleted none is elected, and its end waits for the broker."""
+        going = self._zookeeper.topics_to_delete()
+        return all(broker not in found.isr for name, found in self._zookeeper.partitions() if name.topic not in going)
 
 
 def hold_lifelines(member: ClusterMachine, control: ControlPlane) -> None:

@@ -128,6 +128,11 @@ class SimulatedZooKeeper:
         found = self.model.nodes.get(CONTROLLER)
         return None if found is None else decode_controller(found.data)
 
+    def topics_to_delete(self) -> set[str]:
+        """Return the topics whose deletion was asked for, and is not over."""
+        found = self.model.nodes.get(znodes.DELETE_TOPICS)
+        return set() if found is None else set(found.children)
+
     def partitions(self) -> Iterator[tuple[TopicPartition, PartitionRegistration]]:
         """Yield every partition that has a state."""
         nodes = self.model.nodes
