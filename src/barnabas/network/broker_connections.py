@@ -105,10 +105,12 @@ class BrokerConnections:
 
     # --- ended
 
-    def broken(self, node_id: int, disconnection: Disconnection, now: float) -> None:
-        """Take note of a connection that ended, or of an attempt that failed."""
+    def broken(self, node_id: int, disconnection: Disconnection, now: float, unanswered: int) -> None:
+        """Take note of a connection that ended with so many requests unanswered, or of an attempt that failed."""
         was_preparing = self.states.is_preparing(node_id)
-        failure = self._log.disconnected(node_id, disconnection, now, was_preparing=was_preparing)
+        failure = self._log.disconnected(
+            node_id, disconnection, now, was_preparing=was_preparing, unanswered=unanswered
+        )
         self.last_failure = failure or self.last_failure
         if disconnection.authentication_error is not None:
             self._metrics.on_authentication_failed(now, was_accepted=disconnection.was_authenticated)

@@ -22,8 +22,13 @@ class ConnectionLog:
         # Node id to when it was first found away, when that was said last, and the attempts since.
         self._away: dict[int, tuple[float, float, int]] = {}
 
-    def disconnected(self, node_id: int, disconnection: Disconnection, now: float, *, was_preparing: bool) -> str:
-        """Say that a connection, or an attempt, ended; gives why no connection could be made, empty if one was."""
+    def disconnected(
+        self, node_id: int, disconnection: Disconnection, now: float, *, was_preparing: bool, unanswered: int
+    ) -> str:
+        """Say that a connection, or an attempt, ended; gives why no connection could be made, empty if one was.
+
+        One that nothing was asked on ends for ordinary reasons, and costs nothing: its end is not said at INFO.
+        """
         address, reason = disconnection.address, disconnection.reason
         where = f"{self._client_id}: the connection to node {node_id} ({address})"
         if disconnection.authentication_error is not None:
@@ -34,7 +39,9 @@ class ConnectionLog:
         elif was_preparing:
             what = "ended before the broker said what it understands (does it expect TLS or SASL?)"
         else:
-            log.info("%s: node %s (%s) disconnected: %s", self._client_id, node_id, address, reason)
+            level = logging.INFO if unanswered else logging.DEBUG
+            text = "%s: node %s (%s) disconnected with %d requests unanswered: %s"
+            log.log(level, text, self._client_id, node_id, address, unanswered, reason)
             return ""
         self._say(logging.WARNING, f"{where} {what}: {reason}", node_id, now)
         return f"the connection to {address} {what}: {reason}"

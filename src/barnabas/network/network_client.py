@@ -427,7 +427,8 @@ class NetworkClient:
 
     def _handle_disconnections(self, result: PollResult) -> None:
         for node_id, disconnection in self.selector.disconnected.items():
-            self._connections.broken(node_id, disconnection, result.now)
+            unanswered = self.in_flight_requests.count(node_id)
+            self._connections.broken(node_id, disconnection, result.now, unanswered)
             error = disconnection.authentication_error
             self._cancel_in_flight_requests(node_id, result, reason=disconnection.reason, authentication_error=error)
             self._metadata_updater.handle_server_disconnect(result.now, node_id, error)
