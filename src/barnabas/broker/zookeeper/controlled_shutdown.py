@@ -38,6 +38,7 @@ class ControlledShutdown:
     """Asks until nothing is led here any more, or too often; a `Requester`.
 
     `done(problem)` is called once: with None, or with why the broker ends without having handed all over.
+    While `is_alone()` says that no other broker is alive there is no point in waiting until one can lead.
     """
 
     def __init__(
@@ -46,12 +47,14 @@ class ControlledShutdown:
         broker_epoch: Callable[[], int],
         controller: Callable[[], Node | None],
         done: Callable[[str | None], None],
+        is_alone: Callable[[], bool],
         retries: Retries,
     ) -> None:
         self._me = me
         self._broker_epoch = broker_epoch
         self._controller = controller
         self._done = done
+        self._is_alone = is_alone
         self._retries = retries
         self._next = -inf
         self._failures = 0
@@ -82,6 +85,8 @@ class ControlledShutdown:
             self._next = now.now + _SOON
         elif response.error_code:
             self._failed(f"the controller refused: {errors.name_of(response.error_code)}", now.now)
+        elif remaining and self._is_alone():
+            self._end(f"{remaining} partitions have no leader until a broker is started: this is the last one")
         elif remaining:
             self._failed(f"{remaining} partitions have no other leader", now.now)
         else:

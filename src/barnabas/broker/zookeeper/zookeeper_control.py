@@ -482,8 +482,12 @@ class ZooKeeperControl:
             return
         self._go_to(LifecycleState.PENDING_CONTROLLED_SHUTDOWN)
         retries = Retries.of(self._config)
-        shutdown = ControlledShutdown(self._me, lambda: self.broker_epoch, lambda: self.controller, self._left, retries)
+        epoch, controller = (lambda: self.broker_epoch), (lambda: self.controller)
+        shutdown = ControlledShutdown(self._me, epoch, controller, self._left, self._is_alone, retries)
         self._member.open("controlled-shutdown", shutdown)
+
+    def _is_alone(self) -> bool:
+        return not any(found.is_alive and found.id != self._me for found in self._member.image.brokers.values())
 
     def _left(self, problem: str | None) -> None:
         if problem is not None:

@@ -516,6 +516,16 @@ def test_a_controlled_shutdown_asks_until_nothing_is_led_here() -> None:
     assert not any("without the controller's consent" in text for text in found.warnings)
 
 
+def test_the_last_broker_of_a_cluster_does_not_wait_until_another_one_can_lead() -> None:
+    found = ZooKeeperBroker(has_controller=False)
+    has_topic(found.zookeeper, "flights", FLIGHTS, [ME, 2])
+    found.take_office()
+    found.control.leave()
+    found.settle()
+    assert found.control.is_out
+    assert any("this is the last one" in text for text in found.warnings)
+
+
 def test_a_controlled_shutdown_that_is_refused_ends_and_says_so() -> None:
     found = ZooKeeperBroker().register()
     found.control.leave()
