@@ -87,29 +87,37 @@ def test_what_must_hold_at_every_moment_shows_a_fault_soon(fault: str) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-_LOST_DISKS = ("--scenario", "tests.sim.lost_disks:LostDisksScenario")
+_LOST_DISKS = ("LostDisksScenario", "LostDisksInTurnScenario", "LostPowerInTurnScenario")
 
 
-def test_a_disk_may_be_lost_before_all_others_are_killed() -> None:
-    run = simulate(*_LOST_DISKS, "--seed", "1", "--seeds", "2", "--jobs", "1")
+def lost(scenario: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return simulate("--scenario", f"tests.sim.lost_disks:{scenario}", *options)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "happens"), [(_LOST_DISKS[0], "disks lost"), (_LOST_DISKS[2], "brokers without power")]
+)
+def test_a_machine_may_lose_what_it_had_before_all_others_are_killed(scenario: str, happens: str) -> None:
+    run = lost(scenario, "--seed", "1", "--seeds", "2", "--jobs", "1")
 
     assert run.returncode == 0, run.stdout[-20_000:] + run.stderr
     counts = counts_of(run.stdout)
-    assert counts["disks lost"] > 2
+    assert counts[happens] > 2
     assert counts["brokers killed"] > 4
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
-def test_a_disk_may_be_lost_before_all_others_are_killed_in_many_seeds() -> None:
-    run = simulate(*_LOST_DISKS, "--seed", "1000", "--seeds", "300")
+@pytest.mark.parametrize("scenario", _LOST_DISKS)
+def test_a_machine_may_lose_what_it_had_before_all_others_are_killed_in_many_seeds(scenario: str) -> None:
+    run = lost(scenario, "--seed", "1000", "--seeds", "300")
 
     assert run.returncode == 0, run.stdout[-20_000:] + run.stderr
 
 
-def test_who_leads_with_an_empty_disk_is_found() -> None:
-    planted = ("--mutation", "who led last leads with an empty disk")
-    run = simulate(*_LOST_DISKS, *planted, "--seed", "2", "--seeds", "1")
+def test_who_leads_without_all_that_is_committed_is_found() -> None:
+    planted = ("--mutation", "who led last leads, and no ends of logs are compared")
+    run = lost("LostPowerInTurnScenario", *planted, "--seed", "15", "--seeds", "1")
 
     assert run.returncode == 1, run.stdout[-20_000:] + run.stderr
     assert "are committed" in run.stdout

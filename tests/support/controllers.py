@@ -16,6 +16,7 @@ from barnabas.broker.controller.replication_control_manager import BrokerHeartbe
 from barnabas.broker.controller.topic_control_manager import TopicDefaults
 from barnabas.broker.instant import Instant
 from barnabas.broker.metadata.partition_registration import PartitionRegistration
+from barnabas.broker.metadata.replica_log_end import tell
 from barnabas.protocol.messages.alter_partition_request import (
     AlterPartitionRequest,
     BrokerState,
@@ -157,12 +158,15 @@ class Controllers:
         return self.given(self.active.register_broker(context, registration(broker_id, **given)))
 
     def heartbeat(self, broker_id: int, **given: Any) -> BrokerHeartbeatReply:
-        """Send a heartbeat of a broker that has read all there is."""
+        """Send a heartbeat of a broker that has read all there is; without `ends` one that does not tell these."""
         broker = self.active.state.image.brokers[broker_id]
         given.setdefault("broker_epoch", broker.epoch)
         given.setdefault("current_metadata_offset", self.active.state.image.offset)
         context = self.context(1, connection=given.pop("connection", 0))
+        ends = given.pop("ends", None)
         request = BrokerHeartbeatRequest(broker_id=broker_id, **given)
+        if ends is not None:
+            tell(request, ends)
         return self.given(self.active.process_heartbeat(context, request))
 
     def start(self, *broker_ids: int, **given: Any) -> None:

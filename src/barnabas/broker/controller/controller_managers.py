@@ -19,6 +19,7 @@ from barnabas.broker.controller.reassignment_control_manager import Reassignment
 from barnabas.broker.controller.replication_control_manager import ReplicationControlManager
 from barnabas.broker.controller.scram_control_manager import ScramControlManager
 from barnabas.broker.controller.topic_control_manager import TopicControlManager, TopicDefaults
+from barnabas.broker.controller.unclean_recovery import UncleanRecovery
 from barnabas.broker.topic_policy import make_topic_policy
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class ControllerSettings(NamedTuple):
     session_timeout: float = 9.0
     leader_imbalance_check_interval: float | None = 300.0
     unclean_election_check_interval: float = 300.0
+    #: What KIP-966 gives unclean.recovery.timeout.ms, which Kafka 4.3 does not have yet.
+    unclean_recovery_timeout: float = 300.0
     max_idle_interval: float | None = 0.5
     token_check_interval: float = 3600.0
     max_records_per_batch: int = 10_000
@@ -84,7 +87,8 @@ class ControllerManagers:
             state, schema, ConfigurationValidator(config), {settings.node_id, *settings.voters}
         )
         self.features = FeatureControlManager(state, quorum, self.configs)
-        changes = PartitionChanges(state, self.cluster, schema)
+        self.recovery = UncleanRecovery(settings.unclean_recovery_timeout, state.broker_epoch)
+        changes = PartitionChanges(state, self.cluster, schema, self.recovery)
         self.replication = ReplicationControlManager(changes)
         self.alter_partition = IsrControlManager(changes)
         self.topics = TopicControlManager(changes, self.configs, settings.topic_defaults, random)

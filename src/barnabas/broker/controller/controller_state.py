@@ -100,6 +100,11 @@ class ControllerState:
         """Return a broker that is registered."""
         return self.image.brokers.get(broker_id)
 
+    def broker_epoch(self, broker_id: int) -> int | None:
+        """Return the epoch of a broker that is registered."""
+        found = self.image.brokers.get(broker_id)
+        return None if found is None else found.epoch
+
     def is_active(self, broker_id: int) -> bool:
         """Whether partitions may be led by a broker."""
         found = self.image.brokers.get(broker_id)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from barnabas.broker.controller.partition_indexes import TopicIdPartition
+    from barnabas.broker.controller.unclean_recovery import UncleanRecovery
     from barnabas.broker.metadata.metadata_version import MetadataVersion
     from barnabas.broker.metadata.partition_registration import PartitionRegistration
 
@@ -35,7 +36,7 @@ class PartitionRules(NamedTuple):
 
     `is_acceptable_leader` says who is alive, with the replica's directory; `default_directory` where a new replica
     lies. `min_isr` is min.insync.replicas, at most the number of replicas. `use_last_known_leader`: where ISR and ELR
-    are empty the last leader may lead (KIP-966's balanced recovery).
+    are empty the last leader may lead, or who has the longest log by `recovery` (KIP-966's balanced recovery).
     """
 
     is_acceptable_leader: Callable[[int], bool]
@@ -44,6 +45,7 @@ class PartitionRules(NamedTuple):
     min_isr: int
     is_elr_enabled: bool
     use_last_known_leader: bool = True
+    recovery: UncleanRecovery | None = None
 
 
 class PartitionChangeBuilder:
@@ -210,10 +212,11 @@ class PartitionChangeBuilder:
         for replica in order:
             if self._may_lead(replica):
                 return replica, False
-        if self._may_last_leader_lead():
-            return self._last_leader[0], True
+        recovered = self._recovered_leader()
+        if recovered is not None:
+            return recovered, True
         if self.election is Election.UNCLEAN:
-            for replica in self.replicas:
+            for replica in self._longest_first():
                 if self._rules.is_acceptable_leader(replica):
                     return replica, True
         return NO_LEADER, False
@@ -222,14 +225,23 @@ class PartitionChangeBuilder:
         is_in_sync = replica in self.isr or (not self.isr and replica in self._elr)
         return is_in_sync and self._rules.is_acceptable_leader(replica)
 
-    def _may_last_leader_lead(self) -> bool:
-        if not (self._rules.is_elr_enabled and self._rules.use_last_known_leader) or self.isr:
-            return False
+    def _recovered_leader(self) -> int | None:
+        """Return who leads where none is known to have all that is committed."""
+        rules, known = self._rules, self._last_leader
+        if not (rules.is_elr_enabled and rules.use_last_known_leader) or self.isr or len(known) != 1:
+            return None
         # Apache Kafka waits for one of the ELR also where none of them is a replica any more.
         if set(self._elr) & set(self.replicas):
-            return False
-        known = self._last_leader
-        return len(known) == 1 and self._rules.is_acceptable_leader(known[0])
+            return None
+        if rules.recovery is not None:
+            return rules.recovery.leader(self._whose, self._partition, known[0], rules.is_acceptable_leader)
+        return known[0] if rules.is_acceptable_leader(known[0]) else None
+
+    def _longest_first(self) -> Sequence[int]:
+        if self._rules.recovery is None or not self.replicas:
+            return self.replicas
+        known = self._rules.recovery.order(self._whose, self._partition)
+        return sorted(self.replicas, key=lambda id: known.index(id) if id in known else len(known))
 
 
 def _is_no_op(record: PartitionChangeRecord) -> bool:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from barnabas.broker.controller.controller_result import Records
     from barnabas.broker.controller.controller_state import ControllerState
     from barnabas.broker.controller.partition_indexes import TopicIdPartition
+    from barnabas.broker.controller.unclean_recovery import UncleanRecovery
     from barnabas.broker.metadata.metadata_image import TopicImage
     from barnabas.broker.metadata.partition_registration import PartitionRegistration
 
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
 class PartitionChanges:
     """Makes builders for changes of partitions, with what holds now for their topic."""
 
-    def __init__(self, state: ControllerState, cluster: ClusterControlManager, schema: ConfigSchema) -> None:
+    def __init__(
+        self, state: ControllerState, cluster: ClusterControlManager, schema: ConfigSchema, recovery: UncleanRecovery
+    ) -> None:
         self.state = state
+        self.recovery = recovery
         self.cluster = cluster
         self.schema = schema
 
@@ -43,6 +47,7 @@ class PartitionChanges:
             version=self.state.metadata_version,
             min_isr=self.effective_min_isr(topic),
             is_elr_enabled=self.state.is_elr_enabled,
+            recovery=self.recovery,
         )
         builder = PartitionChangeBuilder(whose, partition, rules)
         builder.election = election

@@ -19,6 +19,7 @@ from barnabas.broker.controller.replication_control_manager import BrokerHeartbe
 from barnabas.broker.faults import OnFault, raise_fault
 from barnabas.broker.metadata.metadata_records import ApiMessageAndVersion
 from barnabas.broker.metadata.metadata_version import KRAFT_VERSION
+from barnabas.broker.metadata.replica_log_end import told
 from barnabas.broker.raft.errors import RaftError
 from barnabas.protocol.messages.no_op_record import NoOpRecord
 
@@ -42,6 +43,8 @@ T = TypeVar("T")
 
 #: So often within a session its end is looked for.
 _LOOKS_PER_SESSION = 8
+#: So often within the time for it an unclean recovery is tried without a word of a broker.
+_LOOKS_PER_RECOVERY = 30
 
 
 class Committed(NamedTuple):
@@ -184,6 +187,7 @@ class QuorumController:
         heartbeats = self.managers.cluster.heartbeats
         whose = BrokerIdAndEpoch(request.broker_id, request.broker_epoch)
         heartbeats.track(whose, context.now.now, context.connection)
+        has_news = self.managers.recovery.take_in(whose, told(request), context.now.now)
 
         def operation() -> ControllerResult[BrokerHeartbeatReply]:
             offset = self.state.replayed.registration_offsets.get(request.broker_id)
@@ -200,7 +204,10 @@ class QuorumController:
                 # It says nothing more, so its next life need not wait for the end of its session.
                 heartbeats.end_session(whose)
 
-        return self.write(operation, at_end)
+        reply = self.write(operation, at_end)
+        if has_news:
+            self.write(lambda: self.managers.replication.recover_unclean(context.now.now))
+        return reply
 
     def fence_ended(self, whose: BrokerIdAndEpoch) -> None:
         """Give up a life of a broker whose process has ended, as if its session had expired."""
@@ -283,6 +290,11 @@ class QuorumController:
             "electUnclean",
             lambda now: self.managers.replication.elect_unclean_leaders(),
             settings.unclean_election_check_interval,
+        )
+        yield PeriodicTask(
+            "recoverUnclean",
+            lambda now: self.managers.replication.recover_unclean(now.now),
+            settings.unclean_recovery_timeout / _LOOKS_PER_RECOVERY,
         )
         yield PeriodicTask(
             "expireDelegationTokens",
@@ -382,6 +394,7 @@ class QuorumController:
         self._next_write_offset = self._raft.log_end_offset
         self.state.restart(self._committed, is_active=True)
         self.managers.cluster.activate(now.now)
+        self.managers.recovery.restart(now.now)
         self.write(
             lambda: activation_records(
                 self.state.replayed, self._bootstrap, self.managers.schema.static_min_insync_replicas()

@@ -235,6 +235,18 @@ class ReplicationControlManager:
                 self._elect(topic.name, whose.partition, ElectionType.UNCLEAN, records)
         return ControllerResult(records, len(records) >= most)
 
+    def recover_unclean(self, now: float) -> ControllerResult[bool]:
+        """Elect who has the longest log, where all were heard or the time for that is over (KIP-966)."""
+        recovery, wanted = self._changes.recovery, []
+        for whose in recovery.pending(now):
+            topic = self._state.image.topics.get(whose.topic_id)
+            partition = None if topic is None else topic.partitions.get(whose.partition)
+            if partition is not None and partition.awaits_recovery:
+                wanted.append(whose)
+            else:
+                recovery.done(whose)
+        return ControllerResult(self._changes.updates(wanted), False)
+
 
 def _directories_cordoned(broker: BrokerRegistration, cordoned: Sequence[bytes] | None) -> Records:
     if cordoned is None:

@@ -7,6 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
+from barnabas.broker.metadata.replica_log_end import tell
 from barnabas.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from barnabas.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from barnabas.protocol.messages.broker_registration_request import BrokerRegistrationRequest, Feature, Listener
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from barnabas.broker.instant import Instant
     from barnabas.broker.log.log_manager import DirectoryState
+    from barnabas.broker.membership.log_end_reports import LogEndReports
     from barnabas.broker.metadata.metadata_image import Endpoint
     from barnabas.network.node import Node
     from barnabas.protocol.message import Message
@@ -90,6 +92,8 @@ class BrokerLifecycle:
         self.is_ready_to_unfence = False
         #: Gives the ids of the data directories that are out of service.
         self.offline_directories: Callable[[], list[bytes]] = list
+        #: Tells the controller where logs end; None: this broker does not tell.
+        self.log_ends: LogEndReports | None = None
         self.broker_epoch = NO_EPOCH
         self.state = LifecycleState.STARTING
         self.on_changed: Callable[[], None] = lambda: None
@@ -98,7 +102,9 @@ class BrokerLifecycle:
 
     def hurry(self) -> None:
         """Say at once what there is to say: the metadata have moved on while this broker is fenced, or wants to be."""
-        if (self.state is not LifecycleState.RUNNING or not self.is_ready_to_unfence) and not self._failures:
+        has_news = self.log_ends is not None and self.log_ends.has_news
+        is_waiting = self.state is not LifecycleState.RUNNING or not self.is_ready_to_unfence
+        if (is_waiting or has_news) and not self._failures:
             self._next = -inf
 
     def begin_controlled_shutdown(self) -> None:
@@ -142,7 +148,7 @@ class BrokerLifecycle:
         )
 
     def _heartbeat(self) -> BrokerHeartbeatRequest:
-        return BrokerHeartbeatRequest(
+        request = BrokerHeartbeatRequest(
             broker_id=self._identity.node_id,
             broker_epoch=self.broker_epoch,
             current_metadata_offset=self._metadata_offset(),
@@ -150,6 +156,9 @@ class BrokerLifecycle:
             want_shut_down=self.state is LifecycleState.PENDING_CONTROLLED_SHUTDOWN,
             offline_log_dirs=self.offline_directories(),
         )
+        if self.log_ends is not None:
+            tell(request, self.log_ends.take())
+        return request
 
     # -- responses ---------------------------------------------------------------------------------------------------
 
@@ -186,6 +195,8 @@ class BrokerLifecycle:
             self._go_to(LifecycleState.RUNNING)
         elif state is LifecycleState.PENDING_CONTROLLED_SHUTDOWN and response.should_shut_down:
             self._go_to(LifecycleState.SHUTTING_DOWN)
+        if self.log_ends is not None and self.log_ends.has_news:
+            self._next = -inf
 
     def _refused(self, what: str, code: int, now: float) -> None:
         if code != self._last_reported and code != errors.NotControllerError.code:

@@ -16,6 +16,7 @@ from barnabas.broker.membership.coordinator_elections import CoordinatorElection
 from barnabas.broker.membership.directory_assignments import DirectoryAssignments
 from barnabas.broker.membership.gone_topics import GoneTopics
 from barnabas.broker.membership.leader_requests import LeaderRequests
+from barnabas.broker.membership.log_end_reports import LogEndReports
 from barnabas.broker.membership.node_to_controller_channel import ControllerRequests
 from barnabas.broker.membership.share_group_channels import ShareGroupChannels
 from barnabas.broker.membership.transaction_marker_channels import BrokerMarkers, ClusterMarkers
@@ -29,6 +30,7 @@ from barnabas.broker.replication.replica_fetcher_manager import ReplicaFetchers
 from barnabas.broker.replication.replica_logs import ReplicaLogs
 from barnabas.broker.replication.replication_quota import FOLLOWER, LEADER, ReplicationQuota
 from barnabas.broker.requester import Requester
+from barnabas.errors import KafkaError
 from barnabas.network.node import Node
 
 if TYPE_CHECKING:
@@ -51,7 +53,6 @@ if TYPE_CHECKING:
     from barnabas.broker.security.delegation_tokens import WriteTokens
     from barnabas.broker.transactions.marker import MarkerWriter
     from barnabas.broker.zookeeper.controller.controller_stats import ControllerStats
-    from barnabas.errors import KafkaError
     from barnabas.protocol.topic_partition import TopicPartition
 
 
@@ -105,6 +106,7 @@ class ClusterMember:
         self.share_groups: ShareGroupPort = ShareGroupChannels(
             self._me, lambda: self.image, self.node, lambda queue, name: self.open_to_broker(queue, queue, name)
         )
+        self.log_ends = LogEndReports(self._me, self._end_of)
         control.attach(self)
 
     @property
@@ -158,6 +160,7 @@ class ClusterMember:
         elections = CoordinatorElections(self._me, state.replica_manager, coordinators)
         self._tell_directories(state.replica_manager, self._publisher, node.logs)
         self._publisher.on_published += [
+            self.log_ends.published,
             elections.published,
             GoneTopics(node, instant).published,
             self.topic_creation.published,
@@ -268,6 +271,19 @@ class ClusterMember:
             if state.problem is None and state.manager.holds(name):
                 return state.manager.log_directory.directory_id
         return None
+
+    def _end_of(self, name: TopicPartition) -> tuple[int, int] | None:
+        """See `LogEndReports`: a replica without a log has an empty one, but for a directory that may come back."""
+        if name in self.failed_roles or self.failed_directories:
+            return None
+        for state in self._directories():
+            try:
+                log = state.manager.get_log(name)
+            except KafkaError:
+                return None
+            if log is not None:
+                return log.latest_epoch, log.log_end_offset
+        return -1, 0
 
     @property
     def failed_directories(self) -> int:

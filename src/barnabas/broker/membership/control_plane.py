@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from barnabas.broker.handlers.registry import Handler
     from barnabas.broker.membership.broker_lifecycle import LifecycleState
     from barnabas.broker.membership.broker_metadata_publisher import Roles
+    from barnabas.broker.membership.log_end_reports import LogEndReports
     from barnabas.broker.membership.node_to_controller_channel import ControllerRequests
     from barnabas.broker.metadata.image_store import ImageStore
     from barnabas.broker.metadata.metadata_image import Endpoint, MetadataImage
@@ -71,6 +72,10 @@ class ControlledMember(Protocol):
     @property
     def failed_directories(self) -> int:
         """How many data directories are out of service."""
+
+    @property
+    def log_ends(self) -> LogEndReports:
+        """Where this broker's logs end, of partitions that the controller asks about."""
 
     def offline_directories(self) -> list[bytes]:
         """Return the ids of the data directories that went out of service since the broker was started."""

@@ -230,6 +230,7 @@ class KRaftControl:
             report=self._report,
         )
         lifecycle.offline_directories = self._member.offline_directories
+        lifecycle.log_ends = self._member.log_ends
 
         def changed() -> None:
             if lifecycle.state is LifecycleState.STARTING:

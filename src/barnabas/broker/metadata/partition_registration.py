@@ -38,6 +38,11 @@ class PartitionRegistration(NamedTuple):
         return bool(self.replicas) and self.leader == self.replicas[0]
 
     @property
+    def awaits_recovery(self) -> bool:
+        """Whether no replica is known to have all that is committed (KIP-966)."""
+        return self.leader == NO_LEADER and not self.isr and not set(self.elr) & set(self.replicas)
+
+    @property
     def is_reassigning(self) -> bool:
         """Whether replicas are being added or removed (KIP-455)."""
         return bool(self.adding_replicas or self.removing_replicas)

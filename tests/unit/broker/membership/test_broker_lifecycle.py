@@ -10,6 +10,7 @@ from barnabas import errors
 from barnabas.broker.instant import Instant
 from barnabas.broker.membership.broker_lifecycle import BrokerLifecycle, Identity, LifecycleState
 from barnabas.broker.metadata.metadata_image import Endpoint
+from barnabas.broker.metadata.replica_log_end import ReplicaLogEnd, told
 from barnabas.network.node import Node
 from barnabas.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from barnabas.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
@@ -201,3 +202,37 @@ def test_an_offline_directory_is_told_with_the_heartbeat(life: Life) -> None:
     life.run()
     life.lifecycle.offline_directories = lambda: [b"d" * 16]
     assert life.beat().offline_log_dirs == [b"d" * 16]
+
+
+class _Ends:
+    """What a broker would tell of its logs."""
+
+    def __init__(self) -> None:
+        self.has_news = False
+
+    def take(self) -> list[ReplicaLogEnd]:
+        self.has_news = False
+        return [ReplicaLogEnd(b"t" * 16, 0, 4, 3, 17)]
+
+
+def test_ends_of_logs_are_told_with_each_heartbeat_and_news_at_once(life: Life) -> None:
+    ends: Any = _Ends()
+    life.run()
+    assert told(life.beat()) is None, "a broker that cannot tell says nothing"
+    life.lifecycle.log_ends = ends
+    ends.has_news = True
+    life.lifecycle.hurry()
+    assert life.lifecycle.next_deadline() <= life.now
+    assert told(life.beat()) == [ReplicaLogEnd(b"t" * 16, 0, 4, 3, 17)]
+    assert life.lifecycle.next_deadline() == life.now + 2.0
+
+
+def test_news_that_came_while_a_heartbeat_was_in_flight_is_told_with_the_next(life: Life) -> None:
+    life.run()
+    ends: Any = _Ends()
+    life.lifecycle.log_ends = ends
+    life.now = life.lifecycle.next_deadline()
+    assert life.ask() is not None
+    ends.has_news = True
+    life.lifecycle.receive(BrokerHeartbeatResponse(is_caught_up=True), Instant(life.now, 0))
+    assert life.lifecycle.next_deadline() <= life.now

@@ -156,10 +156,10 @@ MUTATIONS = [
         "reset as it joins",
     ),
     Mutation(
-        "who led last leads with an empty disk",
-        "barnabas.broker.controller.isr_control_manager",
-        "            builder.begin_anew(broker.id)\n",
-        "            pass\n",
+        "who led last leads, and no ends of logs are compared",
+        "barnabas.broker.controller.partition_change_builder",
+        "        if rules.recovery is not None:\n",
+        "        if rules.recovery is not None and rules.recovery is self:\n",
     ),
     # ZooKeeper.
     Mutation(
