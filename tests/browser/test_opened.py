@@ -1,4 +1,4 @@
-"""`barnabas anatomy` in a terminal: it opens its page in the person's browser, and prints the link in any case."""
+"""What serves a page, in a terminal: it opens it in the person's browser, and prints the link in any case."""
 
 from __future__ import annotations
 
@@ -59,19 +59,42 @@ def test_the_page_of_a_stage_opens_by_itself(tmp_path: Path) -> None:
         os.close(terminal)
 
 
-def test_no_browser_is_opened_where_that_is_asked(tmp_path: Path) -> None:
+#: All that serve a page and may open it.
+COMMANDS = {
+    "anatomy": ["barnabas.cli.main", "anatomy", "--listen", "127.0.0.1:0"],
+    "up --console": ["barnabas.cli.main", "up", "--listen", "127.0.0.1:0", "--console"],
+    "up --set --console": [
+        "barnabas.cli.main",
+        "up",
+        "--listen",
+        "127.0.0.1:0",
+        "--set",
+        "num.partitions=1",
+        "--console",
+    ],
+    "sim --watch": ["barnabas.testing.simulator", "--seed", "3", "--watch"],
+}
+
+
+@pytest.mark.parametrize("is_asked", [False, True], ids=["opened", "--no-browser"])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_browser_is_opened_where_that_is_asked(tmp_path: Path, name: str, is_asked: bool) -> None:
     noting = tmp_path / "browser"
     noting.write_text(NOTES)
     noting.chmod(0o755)
     terminal, end = pty.openpty()
-    command = [sys.executable, "-m", "barnabas.cli.main", "anatomy", "--listen", "127.0.0.1:0", "--no-browser"]
-    process = subprocess.Popen(command, stdout=end, env={**os.environ, "BROWSER": f"{noting} %s"})
+    command = [sys.executable, "-m", *COMMANDS[name], *(["--no-browser"] if is_asked else [])]
+    environment = {**os.environ, "BROWSER": f"{noting} %s", "TMPDIR": str(tmp_path)}
+    process = subprocess.Popen(command, stdout=end, env=environment, cwd=tmp_path)
     os.close(end)
     try:
-        assert "http://127.0.0.1" in read_line(terminal, b"anatomy at ")
-        # It would be opened right after the link was printed.
-        time.sleep(2)
-        assert not Path(f"{noting}.link").exists()
+        printed = read_line(terminal, b" at http://127.0.0.1")
+        if is_asked:
+            # It would be opened right after the link was printed.
+            time.sleep(2)
+            assert not Path(f"{noting}.link").exists()
+        else:
+            assert until_there(Path(f"{noting}.link")) in printed
     finally:
         process.terminate()
         process.wait()

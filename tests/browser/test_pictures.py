@@ -140,8 +140,8 @@ def speak(page: Page, language: str) -> None:
 @pytest.mark.timeout(600)
 def test_the_screens_of_the_console(opened: Shop, browser: Browser, folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(opened.module_folder))
-        console = RunningConsole(opened.bootstrap_servers, *opened.options)
+        patch.setenv("PYTHONPATH", str(opened.folder))
+        console = RunningConsole(opened.bootstrap_servers, *opened.options, folder=opened.folder)
     with console:
         watched = Watched(browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}), console.url)
         page = watched.page

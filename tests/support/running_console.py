@@ -6,6 +6,7 @@ import http.client
 import json
 import subprocess
 import sys
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -92,10 +93,10 @@ class RunningConsole(Visitor):
     Without `bootstrap_servers` it is `barnabas anatomy`, the console of recordings alone.
     """
 
-    def __init__(self, bootstrap_servers: str | None, *options: str) -> None:
+    def __init__(self, bootstrap_servers: str | None, *options: str, folder: Path | None = None) -> None:
         words = ["anatomy"] if bootstrap_servers is None else ["console", "-b", bootstrap_servers]
         command = [sys.executable, "-m", "barnabas.cli.main", *words, "--listen", "127.0.0.1:0", *options]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder)
         self.link = self.next_link()
         super().__init__(urlsplit(self.link).netloc)
 

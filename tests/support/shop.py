@@ -64,11 +64,11 @@ SCHEMAS = (
 
 
 class Shop(NamedTuple):
-    """A running shop: its broker, and the options with which a console shows all of it."""
+    """A running shop: its broker, and the options with which a console in its folder shows all of it."""
 
     bootstrap_servers: str
     options: tuple[str, ...]
-    module_folder: Path
+    folder: Path
 
 
 def order(source: Random, number: int) -> bytes:
@@ -107,10 +107,10 @@ def shop(folder: Path, records: int = 3000) -> Iterator[Shop]:
         registry.answer("POST", ["subjects", "payments-value", "versions"], {"schema": '"string"'})
         _left_behind(servers)
         closing.enter_context(_at_work(servers))
-        checkpoint(folder / "checkpoints" / "revenue", records // 6)
+        checkpoint(folder / "checkpoints" / "revenue", _half_of(servers, "orders"))
         (folder / "shop_topology.py").write_text(TOPOLOGY)
         options = [
-            "--schema-registry", registry.url, "--checkpoint", str(folder / "checkpoints"),
+            "--schema-registry", registry.url, "--checkpoint", "checkpoints",
             "--topology", "deliveries=shop_topology:topology",
         ]  # fmt: skip
         yield Shop(servers, tuple(options), folder)
@@ -140,9 +140,16 @@ def _left_behind(servers: str) -> None:
         consumer.commit({partition: end // 5 for partition, end in ends.items()})
 
 
-def checkpoint(folder: Path, read: int) -> None:
+def _half_of(servers: str, topic: str) -> dict[int, int]:
+    """The offsets in the middle of each partition."""
+    with Consumer(bootstrap_servers=servers) as consumer:
+        ends = consumer.end_offsets([(topic, number) for number in range(TOPICS[topic])])
+    return {partition.partition: end // 2 for partition, end in ends.items()}
+
+
+def checkpoint(folder: Path, read: dict[int, int]) -> None:
     """What Spark keeps of a query that has read orders."""
-    for name, text in (("offsets", json.dumps({"orders": {str(n): read // 2 for n in range(6)}})), ("commits", "")):
+    for name, text in (("offsets", json.dumps({"orders": read})), ("commits", "")):
         (folder / name).mkdir(parents=True)
         lines = ["v1", json.dumps({"batchWatermarkMs": 0}), text] if text else ["v1", '{"nextBatchWatermarkMs":0}']
         (folder / name / "0").write_text("\n".join(lines))

@@ -53,6 +53,7 @@ class Options:
         self.environment = False
         self.until_stdin_ends = False
         self.console = False
+        self.no_browser = False
         self.secure = False
 
 

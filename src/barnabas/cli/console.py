@@ -111,28 +111,33 @@ def check_installed() -> None:
         raise ConfigError("the console needs Starlette and uvicorn: pip install 'barnabas[console]'") from None
 
 
-def start_beside(listeners: Sequence[Listener], client_settings_file: str | None = None) -> None:
+def start_beside(
+    listeners: Sequence[Listener], client_settings_file: str | None = None, *, no_browser: bool = False
+) -> None:
     """Start the console of a broker that runs here, in a process that ends with this one.
 
     It listens at the usual port, or at a free one where that is taken, and connects as the file says, else to the first
     listener without security; where there is none, this says how to start it by hand.
     """
     if client_settings_file is not None:
-        start_for(["--config", client_settings_file])
+        start_for(["--config", client_settings_file], no_browser=no_browser)
         return
     plain = next((listener for listener in listeners if listener.protocol == "PLAINTEXT"), None)
     sasl = next((listener for listener in listeners if listener.protocol == "SASL_PLAINTEXT"), None)
     if plain is not None:
-        start_for(["-b", plain.address.replace("*", "127.0.0.1")])
+        start_for(["-b", plain.address.replace("*", "127.0.0.1")], no_browser=no_browser)
     elif sasl is not None:
-        start_for(["-b", sasl.address.replace("*", "127.0.0.1"), "-X", "security.protocol=SASL_PLAINTEXT", "--login"])
+        address = sasl.address.replace("*", "127.0.0.1")
+        start_for(["-b", address, "-X", "security.protocol=SASL_PLAINTEXT", "--login"], no_browser=no_browser)
     else:
         note("--console: all listeners want TLS; start `barnabas console --config FILE` with a client's settings")
 
 
-def start_for(connection: Sequence[str]) -> None:
+def start_for(connection: Sequence[str], *, no_browser: bool = False) -> None:
     """Start the console with these options of a connection, in a process that ends with this one."""
     command = [sys.executable, "-m", "barnabas.cli.main", "console", *connection, "--listen", _free_address()]
+    if no_browser:
+        command.append("--no-browser")
     # The broker's end, of any kind, closes the pipe, and the console ends with it.
     subprocess.Popen([*command, "--until-stdin-ends"], stdin=subprocess.PIPE)  # noqa: S603 - our own command
 

@@ -40,6 +40,7 @@ _FLAGS = {
     "--allow-remote": "allow_remote",
     "--console": "console",
     "--environment": "environment",
+    "--no-browser": "no_browser",
     "--secure": "secure",
     "--until-stdin-ends": "until_stdin_ends",
 }
@@ -118,6 +119,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--console", action="store_true", help="serve the console, a web page, from a process beside the broker"
     )
+    parser.add_argument("--no-browser", action="store_true", help="with --console: print its link, and open no browser")
     parser.add_argument(
         "--log-level", metavar="LEVEL", default="INFO", help="what is logged on standard error, from this level on"
     )
@@ -189,7 +191,8 @@ def _run(args: Options | argparse.Namespace, log: OperatorLog) -> int:
         if secured is not None:
             print(secured.tell(secured.server(bound[0].port)), flush=True)
         if args.console:
-            console.start_beside(bound, None if secured is None else secured.admin_file)
+            client = None if secured is None else secured.admin_file
+            console.start_beside(bound, client, no_browser=args.no_browser)
 
     options = RunnerOptions(
         stop_on_eof=sys.stdin.fileno() if args.until_stdin_ends else None,

@@ -70,7 +70,7 @@ def run(args: Options | argparse.Namespace) -> int:
             print(secured.made.tell(secured.servers(cluster.addresses.values())), flush=True)
         if args.console:
             connection = ["-b", cluster.bootstrap_servers] if secured is None else ["--config", secured.made.admin_file]
-            console.start_for(connection)
+            console.start_for(connection, no_browser=args.no_browser)
         _watch(cluster, ended, args)
     except _EndedError:
         # Told to stop while they started.

@@ -117,7 +117,7 @@ function App({ session }) {
   const [at, setAt] = useState(place());
   const [help, setHelp] = useState(false);
   const [, setWords] = useState("");
-  const { trouble } = useEvents(session.hasCluster ? "trouble" : "");
+  const { trouble, isAway } = useEvents(session.hasCluster ? "trouble" : "");
   useEffect(() => {
     const move = () => { setAt(place()); scrollTo(0, 0); };
     addEventListener("hashchange", move);
@@ -136,7 +136,7 @@ function App({ session }) {
         <${Looks} onSpoken=${setWords} />
         ${session.user && html`<b data-user>${visible(session.user)}</b><button onClick=${logOut}>${t("session.logOut")}</button>`}
         <button aria-label=${t("help.title")} onClick=${() => setHelp(true)}>?</button></span></header>
-    <main id="main" tabindex="-1">${trouble && html`<div class="box bad" role="alert">${t("error.sample")} <b>${visible(trouble.error)}</b> ${visible(trouble.message)}</div>`}
+    <main id="main" tabindex="-1">${isAway && html`<div class="box bad" role="alert" data-away>${t("error.away")}</div>`}${trouble && html`<div class="box bad" role="alert">${t("error.sample")} <b>${visible(trouble.error)}</b> ${visible(trouble.message)}</div>`}
       <${Boundary} place=${location.hash}><${View} key=${screen + at.name} name=${at.name} query=${at.query} session=${session} /><//></main>
     ${help && html`<${Help} session=${session} onClose=${() => setHelp(false)} />`}`;
 }

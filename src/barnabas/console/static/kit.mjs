@@ -107,7 +107,11 @@ const sayEnd = () => loggedOut.dispatchEvent(new Event("end"));
 
 async function answer(response) {
   const isJson = (response.headers.get("content-type") ?? "").startsWith("application/json");
-  const document = isJson ? await response.json() : { message: await response.text() };
+  // A proxy's page, half an answer, or one that was not meant. What the console refuses it says in plain words.
+  const strange = () => new Failure(response.status, String(response.status), t("error.strange", { status: response.status }));
+  if (!isJson && response.status >= 500) throw strange();
+  let document;
+  try { document = isJson ? await response.json() : { message: await response.text() }; } catch (problem) { throw problem.name === "AbortError" ? problem : strange(); }
   if (document.error === "NotLoggedIn") sayEnd();
   if (!response.ok) throw new Failure(response.status, document.error ?? String(response.status), document.message);
   return document;
@@ -155,16 +159,27 @@ export function useEvents(kinds) {
   useEffect(() => {
     if (!kinds) return undefined;
     let source = null;
+    let again = 0;
+    let failures = 0;
     const open = () => {
       source = new EventSource(`api/events?kinds=${kinds}`);
+      source.addEventListener("open", () => { failures = 0; setStates(({ isAway, ...rest }) => rest); });
       // A stream that does not come back may have ended with its session, which any request tells.
-      source.addEventListener("error", () => { if (source?.readyState === EventSource.CLOSED) get("api/session").then((session) => { if (session.mechanisms) sayEnd(); }, () => {}); });
+      // A browser tries again by itself where nothing answers, and not after an answer that refuses.
+      source.addEventListener("error", () => {
+        const isRefused = source?.readyState === EventSource.CLOSED;
+        if (++failures > 1 || isRefused) setStates((old) => ({ ...old, isAway: true }));
+        if (!isRefused) return;
+        source = null;
+        again = setTimeout(follow, 3000);
+        get("api/session").then((session) => { if (session.mechanisms) sayEnd(); }, () => {});
+      });
       for (const kind of kinds.split(",")) {
         source.addEventListener(kind, (event) => { const state = JSON.parse(event.data); setStates((old) => ({ ...old, [kind]: state })); });
       }
     };
-    const close = () => { source?.close(); source = null; };
-    const follow = () => { if (document.hidden) close(); else if (source === null) open(); };
+    const close = () => { clearTimeout(again); source?.close(); source = null; };
+    const follow = () => { clearTimeout(again); if (document.hidden) close(); else if (source === null) open(); };
     follow();
     document.addEventListener("visibilitychange", follow);
     return () => { document.removeEventListener("visibilitychange", follow); close(); };

@@ -91,6 +91,8 @@ def _record(options: argparse.Namespace) -> NoReturn:
     if options.watch:
         # The threads of the run end with this program.
         command = [sys.executable, "-m", "barnabas.cli.main", "anatomy", "--listen", "127.0.0.1:0", str(options.record)]
+        if options.no_browser:
+            command.append("--no-browser")
         os.execv(command[0], command)  # noqa: S606 - itself
     # The threads of the run stand still for ever, and Python would wait for them.
     os._exit(1 if result.violations else 0)
@@ -124,6 +126,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--history", action="store_true", help="print all that happened, of seeds that pass as well")
     parser.add_argument("--record", type=Path, metavar="FILE", help="play one seed and record it for barnabas anatomy")
     parser.add_argument("--watch", action="store_true", help="play one seed and show it; opens at what was found")
+    parser.add_argument("--no-browser", action="store_true", help="with --watch: print the link, and open no browser")
     parser.add_argument("--scenario", default="", metavar="MODULE:CLASS", help="a scenario of your own")
     parser.add_argument(
         "--cluster",
