@@ -237,7 +237,7 @@ def _status(args: Namespace) -> int:
 def _row(
     key: TopicPartition, replicas: list[int], moving: PartitionReassignment | None, target: list[int] | None
 ) -> dict[str, Any]:
-    state = "done" if target in (None, replicas) else "elsewhere"
+    state = "not moving" if target is None else "done" if target == replicas else "elsewhere"
     return {
         "topic": key.topic,
         "partition": key.partition,
