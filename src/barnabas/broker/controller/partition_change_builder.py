@@ -234,7 +234,8 @@ class PartitionChangeBuilder:
         if set(self._elr) & set(self.replicas):
             return None
         if rules.recovery is not None:
-            return rules.recovery.leader(self._whose, self._partition, known[0], rules.is_acceptable_leader)
+            accepts = rules.is_acceptable_leader
+            return rules.recovery.leader(self._whose, self._partition, known[0], rules.min_isr, accepts)
         return known[0] if rules.is_acceptable_leader(known[0]) else None
 
     def _longest_first(self) -> Sequence[int]:

@@ -29,8 +29,9 @@ class UncleanRecovery:
 
     A record that was acknowledged is on min.insync.replicas of the replicas, whichever these were, so all replicas are
     heard before one is chosen: fewer may all have lost it. After `timeout` seconds those that were heard do, if who led
-    last is among them: without that one nothing is given up. `broker_epoch(id)` is that of a broker's present
-    registration: what an earlier life told may be lost since.
+    last is among them: without that one nothing is given up. With min.insync.replicas=1 a record may have been on who
+    led last alone, and others are waited for only where its log is empty. `broker_epoch(id)` is that of a broker's
+    present registration: what an earlier life told may be lost since.
     """
 
     def __init__(self, timeout: float, broker_epoch: Callable[[int], int | None]) -> None:
@@ -66,7 +67,12 @@ class UncleanRecovery:
         self._began.pop(whose, None)
 
     def leader(
-        self, whose: TopicIdPartition, partition: PartitionRegistration, last: int, accepts: Callable[[int], bool]
+        self,
+        whose: TopicIdPartition,
+        partition: PartitionRegistration,
+        last: int,
+        min_isr: int,
+        accepts: Callable[[int], bool],
     ) -> int | None:
         """Return who leads; None while others have to be heard. `last` is who led last."""
         if self._is_silent(last):
@@ -74,6 +80,7 @@ class UncleanRecovery:
         told = self._ends(whose, partition)
         order = self._longest_first(told, partition.replicas, last)
         is_heard = all(replica in told or self._is_silent(replica) for replica in partition.replicas)
+        is_heard = is_heard or (min_isr == 1 and last in told and told[last].end_offset > 0)
         if not (is_heard and order and accepts(order[0])):
             if not self._is_overdue(whose, partition.leader_epoch):
                 return None

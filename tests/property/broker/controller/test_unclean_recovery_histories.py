@@ -93,7 +93,8 @@ class History:
                 told, epoch, end = self.random.choice(late[-8:])
                 recovery.take_in(BrokerIdAndEpoch(told, epoch), [end], now)
             fenced = {id for id in self.ids if self.random.random() < 0.1}
-            found = recovery.leader(_WHOSE, registration, self.leader, set(self.ids).difference(fenced).__contains__)
+            accepts = set(self.ids).difference(fenced).__contains__
+            found = recovery.leader(_WHOSE, registration, self.leader, self.minimum, accepts)
             if found is not None:
                 return found
         return None

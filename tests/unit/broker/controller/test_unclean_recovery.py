@@ -13,10 +13,10 @@ from tests.support.controllers import WITH_ELR, Controllers
 _TIMEOUT = 30.0
 
 
-def without_any_eligible(*, count: int = 1) -> Controllers:
+def without_any_eligible(*, count: int = 1, min_isr: int = 2) -> Controllers:
     """Return a partition whose three replicas have ended uncleanly, 1 as the last leader; none has told yet."""
     settings = {"unclean_recovery_timeout": _TIMEOUT, "session_timeout": 1e6}
-    controllers = Controllers(count, levels=WITH_ELR, config={"min.insync.replicas": 2}, settings=settings)
+    controllers = Controllers(count, levels=WITH_ELR, config={"min.insync.replicas": min_isr}, settings=settings)
     controllers.elect()
     for broker_id in (1, 2, 3):
         controllers.register(broker_id)
@@ -115,6 +115,19 @@ def test_the_longest_log_is_waited_for_where_its_broker_is_fenced() -> None:
     say(controllers, 1, 2, 8)
     assert say(controllers, 2, 2, 8) == -1
     assert say(controllers, 3, 2, 9) == 3
+
+
+def test_where_one_replica_in_sync_is_enough_who_led_last_waits_for_no_other() -> None:
+    controllers = without_any_eligible(min_isr=1)
+    assert say(controllers, 2, 2, 8) == -1
+    assert say(controllers, 1, 2, 7) == 2, "the others may be away for good, and are asked for no more than they have"
+
+
+def test_who_led_last_waits_for_others_where_its_log_is_empty() -> None:
+    controllers = without_any_eligible(min_isr=1)
+    assert say(controllers, 1, -1, 0) == -1
+    say(controllers, 2, 2, 8)
+    assert say(controllers, 3, 2, 7) == 2
 
 
 def test_a_broker_that_does_not_tell_leads_as_before() -> None:
