@@ -3,6 +3,7 @@
 cimport cython
 
 from barnabas.streams.engine.record cimport InputRecord, StampedRecord
+from barnabas.streams.engine.time_heap cimport TimeHeap
 
 
 cdef class Stamp:
@@ -26,21 +27,10 @@ cdef class RecordQueue:
 
 
 @cython.final
-cdef class _HeadsByTime:
-    cdef list heap
-
-    @cython.locals(at=Py_ssize_t, parent=Py_ssize_t)
-    cdef object push(self, object timestamp, RecordQueue queue)
-
-    @cython.locals(at=Py_ssize_t, child=Py_ssize_t, size=Py_ssize_t)
-    cdef RecordQueue pop(self)
-
-
-@cython.final
 cdef class PartitionGroup:
     cdef object _stamp
     cdef dict _queues
-    cdef _HeadsByTime _heads
+    cdef TimeHeap _heads
     cdef RecordQueue _last
     cdef readonly object stream_time
 

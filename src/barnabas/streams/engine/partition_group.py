@@ -14,6 +14,8 @@ except ImportError:
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from barnabas.streams.engine.time_heap import TimeHeap
+
 if TYPE_CHECKING:
     from barnabas.streams.engine.record import InputRecord, StampedRecord
 
@@ -73,55 +75,13 @@ class RecordQueue:
 
 @cython.final
 @cython.cclass
-class _HeadsByTime:
-    """Queues by the timestamps of their heads. Ties come out as they do of Java's PriorityQueue, as Kafka uses it."""
-
-    def __init__(self) -> None:
-        self.heap: list[tuple[int, RecordQueue]] = []
-
-    def push(self, timestamp: int, queue: RecordQueue) -> None:
-        """Add a queue."""
-        heap = self.heap
-        at = len(heap)
-        entry = (timestamp, queue)
-        heap.append(entry)
-        while at > 0:
-            parent = (at - 1) >> 1
-            if timestamp >= heap[parent][0]:
-                break
-            heap[at] = heap[parent]
-            at = parent
-        heap[at] = entry
-
-    def pop(self) -> RecordQueue:
-        """Take the queue with the least timestamp."""
-        heap = self.heap
-        taken = heap[0][1]
-        entry = heap.pop()
-        size = len(heap)
-        if size:
-            at = 0
-            while 2 * at + 1 < size:
-                child = 2 * at + 1
-                if child + 1 < size and heap[child][0] > heap[child + 1][0]:
-                    child += 1
-                if entry[0] <= heap[child][0]:
-                    break
-                heap[at] = heap[child]
-                at = child
-            heap[at] = entry
-        return taken
-
-
-@cython.final
-@cython.cclass
 class PartitionGroup:
     """The queues of a task."""
 
     def __init__(self, stamp: Callable[[str], Stamp]) -> None:
         self._stamp = stamp
         self._queues: dict[tuple[str, int], RecordQueue] = {}
-        self._heads = _HeadsByTime()
+        self._heads: TimeHeap[RecordQueue] = TimeHeap()
         self._last: RecordQueue | None = None
         self.stream_time = UNKNOWN
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from heapq import heappop, heappush
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from barnabas.streams.engine.time_heap import TimeHeap
 from barnabas.streams.topology.processor_api import Punctuator
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Schedule:
     """A punctuator of a node, and when it is due next; cancelling it takes effect at once."""
 
-    __slots__ = ("cancelled", "interval_ms", "node", "punctuator", "time")
+    __slots__ = ("cancelled", "interval_ms", "node", "number", "punctuator", "time")
 
     def __init__(self, node: TaskNode, time: int, interval_ms: int, punctuator: Punctuator) -> None:
         self.node = node
@@ -23,6 +23,7 @@ class Schedule:
         self.interval_ms = interval_ms
         self.punctuator = punctuator
         self.cancelled = False
+        self.number = -1
 
     def cancel(self) -> None:
         """Call the punctuator no more."""
@@ -36,50 +37,62 @@ class Schedule:
 
 
 class PunctuationQueue:
-    """Schedules by their time; those of the same time in the order in which they were added."""
+    """Schedules by their time; those of the same time in the order of Kafka's queue."""
 
     def __init__(self) -> None:
-        self._queue: list[tuple[int, int, Schedule]] = []
+        self._queue: TimeHeap[Schedule] = TimeHeap()
         self._added = 0
 
     def add(self, schedule: Schedule) -> Schedule:
-        """Add a schedule."""
+        """Add a schedule that is new."""
+        schedule.number = self._added
         self._added += 1
-        heappush(self._queue, (schedule.time, self._added, schedule))
+        self._queue.push(schedule.time, schedule)
         return schedule
 
     def __len__(self) -> int:
-        return len(self._queue)
+        return len(self._queue.heap)
 
     def next_time(self) -> int | None:
         """Return when the next schedule is due; None when there is none."""
-        while self._queue and self._queue[0][2].cancelled:
-            heappop(self._queue)
-        return self._queue[0][0] if self._queue else None
+        queue = self._queue
+        while queue.heap and queue.heap[0][1].cancelled:
+            queue.pop()
+        return queue.heap[0][0] if queue.heap else None
 
     def punctuate(self, now: int, call: Callable[[Schedule, int], None]) -> bool:
         """Call what is due at a time in milliseconds; tell whether there was anything."""
         called = False
-        while self._queue and self._queue[0][0] <= now:
-            schedule = heappop(self._queue)[2]
+        queue = self._queue
+        while queue.heap and queue.heap[0][0] <= now:
+            schedule = queue.pop()
             if schedule.cancelled:
                 continue
             call(schedule, now)
             called = True
             if not schedule.cancelled:
                 schedule.advance(now)
-                self.add(schedule)
+                queue.push(schedule.time, schedule)
         return called
 
     def schedules(self) -> list[Schedule]:
-        """Return the schedules that are not cancelled, in the order in which they were added."""
-        return [found for _, _, found in sorted(self._queue, key=lambda entry: entry[1]) if not found.cancelled]
+        """Return the schedules that are not cancelled."""
+        return [found for _, found in self._queue.heap if not found.cancelled]
 
-    def restore_times(self, times: list[int]) -> None:
-        """Set when the schedules, in the order in which they were added, are due next."""
-        schedules = self.schedules()
-        self._queue.clear()
-        for position, schedule in enumerate(schedules):
-            if position < len(times):
-                schedule.time = times[position]
-            self.add(schedule)
+    def times(self) -> list[tuple[int, int]]:
+        """Return the numbers of the schedules, in the order in which they were added, and their times.
+
+        They stand as in the queue, so that those of one time follow one another as here where they are restored.
+        """
+        return [(found.number, found.time) for found in self.schedules()]
+
+    def restore_times(self, times: Iterable[tuple[int, int]]) -> None:
+        """Take what `times` returned, for the schedules that are here."""
+        waiting = {found.number: found for found in self.schedules()}
+        self._queue = TimeHeap()
+        for number, time in times:
+            if schedule := waiting.pop(number, None):
+                schedule.time = time
+                self._queue.push(time, schedule)
+        for schedule in waiting.values():
+            self._queue.push(schedule.time, schedule)

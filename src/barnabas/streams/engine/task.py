@@ -414,10 +414,7 @@ class Task:
                 "partition_times": partition_times,
                 "operators": {name: processor.state() for name, processor in self._kept.items()},
                 "stores": {name: times for name, store in self.stores.items() if (times := store.times())},
-                "punctuations": {
-                    kind.value: [schedule.time for schedule in queue.schedules()]
-                    for kind, queue in self._queues.items()
-                },
+                "punctuations": {kind.value: queue.times() for kind, queue in self._queues.items()},
             },
             separators=(",", ":"),
         ).encode()
