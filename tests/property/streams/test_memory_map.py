@@ -1,8 +1,11 @@
 """A map in memory is a sorted dict, whatever is put, deleted and asked for in between."""
 
+from unittest.mock import patch
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barnabas.streams.state import memory
 from barnabas.streams.state.memory import MemoryMap
 
 KEYS = st.integers(0, 400).map(lambda number: number.to_bytes(2, "big"))
@@ -18,15 +21,33 @@ STEPS = st.lists(
 )
 
 
-@given(STEPS)
-def test_a_memory_map_is_a_sorted_dict(steps):
+@given(STEPS, st.sampled_from([1, 2, 5, 512]))
+def test_a_memory_map_is_a_sorted_dict(steps, length):
+    with patch.object(memory, "_LENGTH", length):  # short lists become two, and empty, soon
+        follow(steps)
+
+
+def test_a_list_that_lost_its_keys_goes_and_its_neighbours_take_new_ones():
+    keys = [b"%05d" % number for number in range(5000)]
+    found = MemoryMap()
+    assert list(found.range(None, None)) == []
+    found.put_all(dict.fromkeys(keys, b""))
+    for key in keys[:4500]:
+        found.delete(key)
+    found.put(keys[7], b"again")
+
+    assert found.entries(b"", keys[4501]) == [(keys[7], b"again"), (keys[4500], b""), (keys[4501], b"")]
+    assert [key for key, _ in found.range(keys[4998], None, reverse=True)] == keys[4999:4997:-1]
+
+
+def follow(steps):
     found, expected = MemoryMap(), {}
     for number, (step, *arguments) in enumerate(steps):
         value = b"%d" % number
         if step == "put":
             found.put(arguments[0], value)
             expected[arguments[0]] = value
-        elif step == "put many":  # enough to merge the list of new keys
+        elif step == "put many":
             for at in range(arguments[0], arguments[0] + 100):
                 key = (at * 37 % 401).to_bytes(2, "big")
                 found.put(key, value)

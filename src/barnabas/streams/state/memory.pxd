@@ -12,12 +12,16 @@ cdef class OrderedBytes:
 
 cdef class MemoryMap(OrderedBytes):
     cdef dict _data
-    cdef list _sorted
-    cdef list _new
-    cdef set _dead
+    cdef list _lists
+    cdef list _bounds
 
     cpdef object get(self, object key)
     cpdef object put(self, object key, object value)
     cpdef object delete(self, object key)
     cpdef list entries(self, object first, object last)
+    @cython.locals(at=Py_ssize_t, keys=list)
+    cdef object _add(self, object key)
+    @cython.locals(at=Py_ssize_t, keys=list)
+    cdef object _remove(self, object key)
+    @cython.locals(begin=Py_ssize_t, end=Py_ssize_t, at=Py_ssize_t, chosen=list)
     cdef list _chosen(self, object first, object last, bint open_end)

@@ -12,8 +12,8 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from typing import Protocol
 
-#: Beyond so many, and twice the root of all, new keys are merged into the index.
-_FEW = 64
+#: So many keys stand in one list of the index; with more than twice as many it becomes two.
+_LENGTH = 512
 
 
 class BytesMap(Protocol):
@@ -91,16 +91,16 @@ class Backend(Protocol):
 
 @cython.cclass
 class MemoryMap(OrderedBytes):
-    """A dict whose sorted keys are made when a range is first asked for, and kept up from then on.
+    """A dict whose keys are sorted when a range is first asked for, and kept sorted from then on.
 
-    New keys wait, sorted, in a short list beside the long one, so that a new key does not move all behind it.
+    They stand in short lists, one after the other, so that a new or deleted key moves the few beside it only.
     """
 
     def __init__(self) -> None:
         self._data: dict[bytes, bytes] = {}
-        self._sorted: list[bytes] | None = None
-        self._new: list[bytes] = []
-        self._dead: set[bytes] = set()
+        #: Empty until a range is asked for. The keys of a list are at least its bound, and less than the next one's.
+        self._lists: list[list[bytes]] = []
+        self._bounds: list[bytes] = []
 
     def get(self, key: bytes) -> bytes | None:
         """Return a value, None for none."""
@@ -108,20 +108,13 @@ class MemoryMap(OrderedBytes):
 
     def put(self, key: bytes, value: bytes) -> None:
         """Keep a value."""
-        if self._sorted is not None and key not in self._data:
-            if key in self._dead:
-                self._dead.remove(key)
-            else:
-                insort(self._new, key)
-                if len(self._new) > _FEW and len(self._new) ** 2 > 4 * len(self._sorted):
-                    self._sorted += self._new
-                    self._sorted.sort()  # two runs: merged in one pass
-                    self._new.clear()
+        if self._lists and key not in self._data:
+            self._add(key)
         self._data[key] = value
 
     def put_all(self, entries: dict[bytes, bytes]) -> None:
         """Keep many values."""
-        if self._sorted is None:
+        if not self._lists:
             self._data.update(entries)
         else:
             for key, value in entries.items():
@@ -130,8 +123,8 @@ class MemoryMap(OrderedBytes):
     def delete(self, key: bytes) -> bytes | None:
         """Forget a key; return the value that it had."""
         value = self._data.pop(key, None)
-        if value is not None and self._sorted is not None:
-            self._dead.add(key)
+        if value is not None and self._lists:
+            self._remove(key)
         return value
 
     def range(
@@ -146,17 +139,40 @@ class MemoryMap(OrderedBytes):
     def entries(self, first: bytes, last: bytes) -> list[tuple[bytes, bytes]]:
         """Return the entries from `first` to `last`, both included, all at once."""
         data = self._data
-        return [(key, data[key]) for key in self._chosen(first, last, False) if key in data]
+        return [(key, data[key]) for key in self._chosen(first, last, False)]
+
+    def _add(self, key: bytes) -> None:
+        at = bisect_right(self._bounds, key) - 1
+        keys = self._lists[at]
+        insort(keys, key)
+        if len(keys) > 2 * _LENGTH:
+            self._lists.insert(at + 1, keys[_LENGTH:])
+            self._bounds.insert(at + 1, keys[_LENGTH])
+            del keys[_LENGTH:]
+
+    def _remove(self, key: bytes) -> None:
+        at = bisect_right(self._bounds, key) - 1
+        keys = self._lists[at]
+        del keys[bisect_left(keys, key)]
+        if not keys and len(self._lists) > 1:
+            del self._lists[at], self._bounds[at]
+            self._bounds[0] = b""
 
     def _chosen(self, first: bytes | None, last: bytes | None, open_end: bool) -> list[bytes]:
-        if self._sorted is None or 2 * len(self._dead) > len(self._sorted) + len(self._new):
-            self._sorted = sorted(self._data)
-            self._new.clear()
-            self._dead.clear()
-        chosen = _between(self._sorted, first, last, open_end)
-        if self._new:
-            chosen += _between(self._new, first, last, open_end)
-            chosen.sort()
+        if not self._lists:
+            keys = sorted(self._data)
+            self._lists = [keys[at : at + _LENGTH] for at in range(0, len(keys), _LENGTH)] or [[]]
+            self._bounds = [b"", *(keys[0] for keys in self._lists[1:])]
+        begin = 0 if first is None else bisect_right(self._bounds, first) - 1
+        end = len(self._lists) - 1 if last is None else bisect_right(self._bounds, last) - 1
+        if begin == end:
+            return _between(self._lists[begin], first, last, open_end)
+        if begin > end:
+            return []
+        chosen = _between(self._lists[begin], first, None, open_end)
+        for at in range(begin + 1, end):
+            chosen += self._lists[at]
+        chosen += _between(self._lists[end], None, last, open_end)
         return chosen
 
     def __len__(self) -> int:
