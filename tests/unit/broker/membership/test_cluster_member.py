@@ -362,13 +362,13 @@ def test_a_commit_is_answered_when_the_replicas_in_sync_have_it() -> None:
     assert client.responses[0].topics[0].partitions[0].error_code == 0
 
 
-def asked_by_a_producer(**settings: Any) -> tuple[MemberBroker, Any]:
+def asked_by_a_producer(version: int = 12, **settings: Any) -> tuple[MemberBroker, Any]:
     """A member that leads a partition of a transaction which broker 1 coordinates, and a producer that writes there."""
     found = member(*topic("flights", FLIGHTS, [3]), *topic(TRANSACTION_STATE_TOPIC, STATES, [1]), **settings)
     client = found.connect()
     request = produce("flights", transactional_batch([b"v"], 7, 2, 0))
     request.transactional_id = "tx"
-    assert client.request(request, 12) is None
+    assert client.request(request, version) is None
     return found, client
 
 

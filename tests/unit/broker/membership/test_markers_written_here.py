@@ -38,6 +38,24 @@ def test_a_marker_that_no_replica_has_in_time_is_refused_and_not_written_twice()
     assert partition(found).log.log_end_offset == 1
 
 
+def test_a_marker_of_an_earlier_coordinator_epoch_is_refused_and_not_written() -> None:
+    """A coordinator that was replaced, and does not know it yet, ends nothing that its successor has begun."""
+    found = member(*topic("flights", FLIGHTS, [3]))
+    client = found.connect()
+
+    def end(coordinator_epoch: int, producer_id: int = 7) -> int:
+        topics = [WritableTxnMarkerTopic("flights", [0])]
+        client.responses.clear()
+        client.request(WriteTxnMarkersRequest([WritableTxnMarker(producer_id, 2, True, topics, coordinator_epoch)]), 1)
+        return refusal_of_marker(client)[2]
+
+    assert [end(4), end(5)] == [0, 0]
+    assert end(4) == errors.TransactionCoordinatorFencedError.code
+    assert partition(found).log.log_end_offset == 2
+    assert end(5) == 0, "of the same epoch: it was sent again"
+    assert end(4, producer_id=8) == 0, "another transaction has another coordinator"
+
+
 def test_a_fault_while_a_marker_waits_ends_the_connection_so_that_it_is_sent_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -141,6 +141,21 @@ def test_one_that_was_taken_out_by_its_leaders_own_proposal_as_well(pair: Replic
     assert [sorted(member for member, _ in proposed.isr) for _, _, proposed, _ in pair.leader.proposals] == [[1, 2]]
 
 
+def test_a_broker_that_registers_again_is_known_in_its_new_life_in_every_partition(
+    pair: ReplicatedPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its session goes on (ZooKeeper's expired, not the fetcher's), and no partition is quiet in the old epoch."""
+
+    def epochs() -> set[int | None]:
+        partitions = (pair.leader.partition(TopicPartition(TOPIC, index)) for index in range(MANY))
+        return {one.in_sync.replicas[FOLLOWER].broker_epoch for one in partitions}
+
+    assert epochs() == {1}
+    monkeypatch.setattr(pair.fetcher, "_broker_epoch", lambda: 2)
+    pair.fetch()
+    assert epochs() == {2}
+
+
 def test_another_leader_epoch_is_told_at_once(pair: ReplicatedPair) -> None:
     pair.ask()
     later = PartitionRegistration((LEADER, FOLLOWER), (LEADER, FOLLOWER), LEADER, 1, 1)

@@ -299,6 +299,28 @@ def test_a_follower_is_not_proposed_when_it_is(why: str) -> None:
     assert found.error_code == (errors.NotLeaderOrFollowerError.code if why == "of another life" else 0)
 
 
+def test_a_follower_whose_new_life_the_leader_does_not_know_is_proposed_when_it_does() -> None:
+    """KIP-903: the Fetch of a broker that has registered again may come before the news of that."""
+    bench = Bench(isr=(ME, SECOND))
+    assert bench.follow(THIRD, 0, epoch=200).error_code == 0
+    assert bench.others.proposals == []
+    bench.others.epochs[THIRD] = 200
+    bench.follow(THIRD, 0, epoch=200)
+    assert [dict(proposed.isr)[THIRD] for proposed, _ in bench.others.proposals] == [200]
+
+
+def test_a_proposal_has_the_epoch_of_the_life_that_fetched_and_not_of_a_later_one() -> None:
+    """KIP-903: the controller refuses it then; the later life may have lost what the earlier one had."""
+    bench = Bench()
+    bench.produce(acks=1)
+    bench.broker.advance(LAG - 1)
+    bench.follow(SECOND, 1)
+    bench.others.epochs[SECOND] = 200
+    bench.broker.advance(2)
+    bench.manager.shrink_isrs(bench.broker.now_ms)
+    assert [proposed.isr for proposed, _ in bench.others.proposals] == [((ME, 101), (SECOND, 102))]
+
+
 def test_a_follower_is_not_proposed_before_the_start_of_the_epoch() -> None:
     bench = Bench(isr=(ME, SECOND))
     bench.produce(acks=1)

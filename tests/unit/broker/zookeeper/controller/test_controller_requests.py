@@ -253,6 +253,19 @@ def test_producer_ids_come_in_blocks_of_a_thousand(broker: ZooKeeperBroker) -> N
     assert ask(broker, unknown, 0).error_code == errors.BrokerIdNotRegisteredError.code
 
 
+def test_producer_ids_go_on_behind_what_another_controller_gave() -> None:
+    first = ZooKeeperBroker(has_controller=False).take_office()
+    given = []
+    for broker in (first, None):
+        if broker is None:
+            first.session.expire()
+            first.zookeeper.deliver()
+            broker = ZooKeeperBroker(first.zookeeper, has_controller=False).take_office()
+        request = AllocateProducerIdsRequest(broker_id=ME, broker_epoch=broker.control.broker_epoch)
+        given += [ask(broker, request, 0).producer_id_start for _ in range(2)]
+    assert given == [0, 1000, 2000, 3000]
+
+
 def proposal(broker: ZooKeeperBroker, **fields: Any) -> AlterPartitionRequest:
     topic = broker.node.metadata.topic("flights")
     assert topic is not None
