@@ -513,13 +513,29 @@ class ReplicaManager:
 
     def look_for_strays(self) -> None:
         """Look anew at the logs of no replica here: by what was known when they were opened they may have had one."""
+        self._check_strays([log for log in self._logs if log.topic_partition not in self._partitions])
+
+    def set_aside(self, names: Iterable[TopicPartition]) -> None:
+        """Serve replicas no more that were moved away unheard of: their logs are kept as strays."""
+        logs = []
+        for name in names:
+            partition = self._partitions.get(name)
+            if partition is None or self._is_assigned(name):
+                continue
+            if self._cluster is not None:
+                self._cluster.fetchers.remove(name)
+            self._forget(name, partition)
+            self.assigned_logs.forget(name)
+            logs.append(partition.log)
+        self._check_strays(logs)
+
+    def _check_strays(self, logs: Sequence[UnifiedLog]) -> None:
         stray = self._strays_by(self._warn)
-        for log in list(self._logs):
-            if log.topic_partition not in self._partitions:
-                try:
-                    stray.check(log)
-                except errors.KafkaStorageError as problem:
-                    self._warn(f"{log.directory} is of no replica, and stays: {problem}")
+        for log in logs:
+            try:
+                stray.check(log)
+            except errors.KafkaStorageError as problem:
+                self._warn(f"{log.directory} is of no replica, and stays: {problem}")
 
     def _strays_by(self, warn: Callable[[str], None]) -> StrayLogs:
         topics = {topic.name: topic for topic in self._metadata.topics()}

@@ -98,6 +98,9 @@ class ControllerPushes:
         self._queue: deque[_Push] = deque()
         self._is_busy = False
         self.controller_epoch = 0
+        self._life = -1
+        #: Replicas of which no controller has spoken since this broker registered last.
+        self._unconfirmed: set[TopicPartition] = set()
 
     def handle(self, broker: BrokerState, context: RequestContext, request: PushRequest) -> DelayedOperation:
         """Line a request up; it is answered when it has been carried out."""
@@ -134,6 +137,9 @@ class ControllerPushes:
         code, settings = self._stale(request), [] if isinstance(found, errors.KafkaError) else found
         if not code:
             self.controller_epoch = request.controller_epoch
+            if request.broker_epoch > self._life:
+                self._life = request.broker_epoch
+                self._unconfirmed = {TopicPartition(found.topic, found.index) for found in push.replicas.partitions()}
         if isinstance(found, errors.KafkaError):
             code = code or errors.UnknownServerError.code
         push.operation.complete(_CARRY_OUT[request.API_KEY](self, push.replicas, request, code, settings))
@@ -162,6 +168,7 @@ class ControllerPushes:
                 name = TopicPartition(topic.topic_name, state.partition_index)
                 refused[name] = code or self._refusal(replicas, name, topic.topic_id, state)
                 if not refused[name]:
+                    self._unconfirmed.discard(name)
                     roles[name] = topic.topic_id, _registration(state)
                     records.append(partition_record(topic.topic_id, name.partition, roles[name][1]))
         if not code:
@@ -224,7 +231,25 @@ class ControllerPushes:
                     records.append(partition_record(topic.topic_id, state.partition_index, registration))
         self._target.metadata_updated(request)
         self._target.change([*records, *settings])
+        replicas.set_aside(self._moved_unheard(replicas, request))
         return UpdateMetadataResponse()
+
+    def _moved_unheard(self, replicas: ReplicaManager, request: UpdateMetadataRequest) -> list[TopicPartition]:
+        """Return what was moved away while this broker was taken for dead, for which no StopReplica comes.
+
+        A newly registered broker is told of each partition; the first word on one decides, unless it is an old one.
+        """
+        found = []
+        for topic in request.topic_states if self._unconfirmed else ():
+            for state in topic.partition_states:
+                name = TopicPartition(topic.topic_name, state.partition_index)
+                replica = replicas.used_partition(*name) if name in self._unconfirmed else None
+                if replica is None or state.leader == _DURING_DELETE or state.leader_epoch < replica.leader_epoch:
+                    continue
+                self._unconfirmed.discard(name)
+                if self._me not in state.replicas and replica.topic_id == topic.topic_id:
+                    found.append(name)
+        return found
 
     # -- StopReplica -------------------------------------------------------------------------------------------------
 

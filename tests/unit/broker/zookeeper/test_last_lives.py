@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from barnabas import errors
+from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.testing.simulator.cluster.zookeeper_model import ModelZooKeeper
-from tests.support.zookeeper_member import ME, ZooKeeperBroker
+from tests.support.zookeeper_member import ME, ZooKeeperBroker, has_topic, known, leading
 
 MINE = f"/brokers/ids/{ME}"
+FLIGHTS = bytes(15) + b"\x01"
+FLIGHT = TopicPartition("flights", 0)
 
 
 def test_the_znode_of_its_own_last_life_is_not_waited_for() -> None:
@@ -32,3 +37,58 @@ def test_what_is_for_another_process_in_its_place_is_refused() -> None:
     zookeeper.deliver()
     answer = found.update(broker_epoch=before.control.broker_epoch)
     assert answer.error_code == errors.StaleBrokerEpochError.code
+
+
+def taken_for_dead(*replicas: int) -> ZooKeeperBroker:
+    """A broker with a replica that has lost its session, and has registered anew in the same process."""
+    found = ZooKeeperBroker()
+    has_topic(found.zookeeper, "flights", FLIGHTS, list(replicas))
+    found.register()
+    found.lead(leading("flights", FLIGHTS, list(replicas), epoch=3, version=3))
+    assert found.node.logs.get_log(FLIGHT) is not None
+    found.session.expire()
+    found.session.connect()
+    found.zookeeper.deliver()
+    return found
+
+
+def strays(found: ZooKeeperBroker) -> list[str]:
+    return [text for text in found.warnings if "was moved to other brokers" in text]
+
+
+@pytest.mark.parametrize("replicas", [(ME, 1), (1, ME)], ids=["led", "followed"])
+def test_a_replica_that_was_moved_away_from_a_broker_taken_for_dead_is_set_aside(replicas: tuple[int, ...]) -> None:
+    """Another controller tells first who is alive, and of no partition."""
+    found = taken_for_dead(*replicas)
+    found.update()
+    assert found.partition("flights") is not None
+    found.update(known("flights", FLIGHTS, [1, 2], epoch=5))
+    assert found.partition("flights") is None
+    assert found.node.logs.get_log(FLIGHT) is None
+    assert len(strays(found)) == 1
+    assert "-stray" in strays(found)[0]
+    assert found.lead(leading("flights", FLIGHTS, [1, 2, ME], epoch=6, version=6)).error_code == errors.NONE
+    assert found.partition("flights").log.log_end_offset == 0
+
+
+def test_a_log_is_not_set_aside_for_old_news() -> None:
+    found = taken_for_dead(1, ME)
+    found.update(known("flights", FLIGHTS, [1, 2], epoch=2))
+    found.update(known("flights", FLIGHTS, [1, 2], epoch=5), broker_epoch=found.control.broker_epoch - 1)
+    found.update(known("flights", FLIGHTS, [1, 2], epoch=5), controller_epoch=0)
+    assert found.node.logs.get_log(FLIGHT) is not None
+    assert not strays(found)
+
+
+@pytest.mark.parametrize("is_role", [True, False])
+def test_a_replica_that_a_controller_has_confirmed_goes_by_stop_replica_only(is_role: bool) -> None:
+    found = taken_for_dead(1, ME)
+    if is_role:
+        found.lead(leading("flights", FLIGHTS, [1, ME], epoch=4, version=4))
+    else:
+        found.update(known("flights", FLIGHTS, [1, ME], epoch=4))
+    found.update(known("flights", FLIGHTS, [1, 2], epoch=5))
+    assert found.node.logs.get_log(FLIGHT) is not None
+    found.stop_replica("flights", 0, 5, delete=True)
+    assert found.node.logs.get_log(FLIGHT) is None
+    assert not strays(found)
