@@ -79,18 +79,15 @@ class ControllerApis:
 
     def handle(self, context: ControllerRequestContext, request: Message) -> Deferred[Message]:
         """Answer a request. What fails as a whole is told in the response's own way."""
-        answer: Deferred[Message] = Deferred()
 
-        def tell(response: Message | None, problem: errors.KafkaError | None) -> None:
-            if problem is not None:
-                response = refused(request, context.api_version, problem.code, str(problem))
-            answer.complete(response)
+        def refuse(problem: errors.KafkaError) -> Message:
+            return refused(request, context.api_version, problem.code, str(problem))
 
         try:
-            _HANDLERS[request.API_KEY](self, context, request).then(tell)
+            found = _HANDLERS[request.API_KEY](self, context, request)
         except errors.KafkaError as problem:
-            tell(None, problem)
-        return answer
+            return Deferred.of(refuse(problem))
+        return found.map(lambda response: response, refuse)
 
     # -- brokers and controllers -------------------------------------------------------------------------------------
 

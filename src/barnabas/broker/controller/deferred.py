@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from barnabas.broker.faults import OnFault, raise_fault, run_all
-from barnabas.errors import KafkaError
+from barnabas.errors import KafkaError, UnknownServerError
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -36,25 +36,34 @@ class Deferred(Generic[T]):
         return made
 
     def complete(self, value: T | None, problem: KafkaError | None = None) -> None:
-        """Give the response; a second one is ignored."""
-        if self.is_done:
-            return
-        self.is_done, self.value, self.problem = True, value, problem
-        callbacks, self._callbacks = self._callbacks, []
-        run_all(partial(callback, value, problem) for callback in callbacks)
+        """Give the response; a second one is ignored, but told to who has not heard the first for a fault."""
+        if not self.is_done:
+            self.is_done, self.value, self.problem = True, value, problem
+        run_all(self._to_call())
+
+    def _to_call(self) -> Iterator[Callable[[], None]]:
+        while self._callbacks:
+            yield partial(self._callbacks.pop(0), self.value, self.problem)
 
     def map(
         self, shown: Callable[[T], U], instead: Callable[[KafkaError], U | None] = lambda problem: None
     ) -> Deferred[U]:
-        """Return a response made of this one; `instead` may make one of an error, None leaves it an error."""
+        """Return a response made of this one; `instead` may make one of an error, None leaves it an error.
+
+        A fault in making it is raised, and is an `UnknownServerError` to who waits for it.
+        """
         made: Deferred[U] = Deferred()
 
         def tell(value: T | None, problem: KafkaError | None) -> None:
-            if problem is None:
-                made.complete(shown(cast("T", value)))
-            else:
-                found = instead(problem)
-                made.complete(found, None if found is not None else problem)
+            try:
+                if problem is None:
+                    made.complete(shown(cast("T", value)))
+                else:
+                    found = instead(problem)
+                    made.complete(found, None if found is not None else problem)
+            except Exception:
+                made.complete(None, _fault())
+                raise
 
         self.then(tell)
         return made
@@ -107,3 +116,9 @@ class DeferredQueue:
             deferred.complete(value, problem)
         except Exception as fault:  # noqa: BLE001 - of this answer alone
             self.on_fault("giving the answer of the controller", fault)
+            # Who waits for it would do so for ever.
+            deferred.complete(None, _fault())
+
+
+def _fault() -> KafkaError:
+    return UnknownServerError("the controller failed at making the answer; what was asked may have been done")

@@ -219,10 +219,20 @@ class _OfQuorum(DelayedOperation):
 
 def _parked(deferred: Deferred[Any]) -> Message | DelayedOperation:
     """Return the response, or what waits for it."""
-    if deferred.is_done:
+    if deferred.value is not None:
         return cast("Message", deferred.value)
     operation = DelayedOperation()
-    deferred.then(lambda response, problem: operation.complete(cast("Message", response)))
+
+    def tell(response: Message | None, problem: errors.KafkaError | None) -> None:
+        try:
+            if problem is not None:
+                operation.fail(problem)
+            operation.complete(cast("Message", response))
+        except Exception as fault:
+            operation.fail(fault)
+            raise
+
+    deferred.then(tell)
     return operation
 
 
