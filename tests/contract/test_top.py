@@ -48,7 +48,7 @@ def test_one_look_tells_topics_groups_and_brokers(bootstrap_servers: str, busy: 
     assert {row["group"]: row["lag"] for row in seen["groups"]}[group] == 6
     assert sum(row["leads"] for row in seen["brokers"]) >= 1
     assert {"transactions", "clients"} <= seen.keys()
-    assert "brokers" in seen["health"] or "log directories" in seen["health"]
+    assert "broker" in seen["health"] or "log directories" in seen["health"]
     assert topic in text
     assert "BROKERS" in text
 
@@ -100,6 +100,34 @@ async def a_group_opens(app: Any, pilot: Any, group: str, inside: list[str]) -> 
     await reached(lambda: len(app.screen_stack) == 1)
 
 
+async def each_key_works_while_a_row_is_open(app: Any, pilot: Any) -> None:
+    await pilot.press("t", "enter")
+    await reached(lambda: len(app.screen_stack) == 2)
+    await pilot.press("question_mark")
+    await reached(lambda: len(app.screen_stack) == 3)
+    await pilot.press("q")
+    await reached(lambda: len(app.screen_stack) == 2)
+    await pilot.press("q")
+    await reached(lambda: len(app.screen_stack) == 1)
+
+
+async def all_keys_heads_and_the_filter_are_read_in_80_columns(app: Any, pilot: Any, topic: str) -> None:
+    await pilot.press("slash", *topic)
+    await reached(lambda: f'only "{topic}"' in screen_of(app)[0])
+    await pilot.press("enter")
+    await reached(lambda: "(only" in screen_of(app)[0] and "per second" in "".join(screen_of(app)))
+    assert "perSecond" not in "".join(screen_of(app))
+    tabs = "".join(screen_of(app)[:4])
+    assert all(tab in tabs for tab in ("t Topics", "g Groups", "b Brokers", "x Transactions", "c Clients"))
+    footer = screen_of(app)[-1]
+    assert all(word in footer for word in ("Sort", "/ Filter", "Freeze", "Offsets", "? Keys", "q Quit")), footer
+
+
+def screen_of(app: Any) -> list[str]:
+    """What a terminal shows, by line."""
+    return ["".join(segment.text for segment in line) for line in app.screen._compositor.render_strips()]
+
+
 async def transactions_and_clients_are_shown(app: Any, pilot: Any, transactional_id: str, client: str) -> None:
     await pilot.press("x")
     await reached(lambda: any(row[0] == transactional_id for row in rows(app, "transactions")))
@@ -129,6 +157,7 @@ def test_the_screen_filters_sorts_freezes_and_ends_by_keys(bootstrap_servers: st
             await groups_are_shown_with_their_lag_and_sorted(app, pilot, group)
             await the_command_that_does_the_same_is_told(app, pilot, f"barnabas group list -b {bootstrap_servers}")
             await a_group_opens(app, pilot, group, [topic, "0", "2", "9", "7"])
+            await each_key_works_while_a_row_is_open(app, pilot)
             await transactions_and_clients_are_shown(app, pilot, open_id, "the-reader")
             await what_is_shown_freezes(app, pilot)
             await pilot.press("q")
@@ -145,6 +174,19 @@ def test_the_screen_filters_sorts_freezes_and_ends_by_keys(bootstrap_servers: st
         eventually(lambda: bool(consumer.poll(0.2)) or bool(consumer.assignment()))
         asyncio.run(drive())
         producer.abort_transaction()
+
+
+def test_a_small_terminal_shows_all_that_can_be_done(bootstrap_servers: str, busy: tuple[str, str]) -> None:
+    pytest.importorskip("textual")
+    from barnabas.console.top_app import Top
+
+    async def drive() -> None:
+        app = Top({"bootstrap.servers": bootstrap_servers})
+        async with app.run_test(size=(80, 24)) as pilot:
+            await reached(lambda: bool(rows(app, "topics")))
+            await all_keys_heads_and_the_filter_are_read_in_80_columns(app, pilot, busy[0])
+
+    asyncio.run(drive())
 
 
 def drive_top(
@@ -286,7 +328,7 @@ def test_offsets_of_a_group_with_members_are_not_moved_nor_are_any_where_it_is_r
         drive_top(bootstrap_servers, group, refused)
     drive_top(bootstrap_servers, group, joined_meanwhile)
     assert "--read-only" in said[0]
-    assert "has 1 members" in said[1]
+    assert "has 1 member," in said[1]
     assert committed(admin, group, topic) == 2
 
 

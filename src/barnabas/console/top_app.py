@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from rich.text import Text
 from textual.app import App, ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Input, Static, TabbedContent, TabPane
@@ -19,16 +19,18 @@ from barnabas.console.commands import Commands
 from barnabas.console.group_kinds import described_group
 from barnabas.console.live import Hub
 from barnabas.console.sampler import SHARE, Sample, Sampler
-from barnabas.console.top_cells import cell, shown
+from barnabas.console.top_cells import cell, head, shown
 from barnabas.console.top_keys import Keys
 from barnabas.console.top_more import clients_of, more_of
 from barnabas.console.top_offsets import MoveOffsets
-from barnabas.console.top_view import COMMANDS, TABLES, Detail, More, Row, details, health, table_rows
+from barnabas.console.top_view import COMMANDS, TABLES, Detail, More, Row, counted, details, health, table_rows
 from barnabas.errors import KafkaError
 
 LEAST_SECONDS = 1.0
 #: Rows of a table inside; a broker may have a hundred thousand replicas.
 MOST_ROWS = 2000
+TAB_KEYS = {"t": "topics", "g": "groups", "b": "brokers", "x": "transactions", "c": "clients"}
+_KEY_OF = {name: key for key, name in TAB_KEYS.items()}
 
 
 class Inside(ModalScreen[None]):
@@ -38,7 +40,9 @@ class Inside(ModalScreen[None]):
         "Inside { align: center middle; } DataTable { height: auto; }"
         "#inside { width: 90%; height: 90%; background: $surface; border: round $primary; }"
     )
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "dismiss", "Back"), ("q", "dismiss", "Back")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("escape", "dismiss", "Back"), ("question_mark", "app.keys", "Keys"), ("q", "dismiss", "Back"),
+    ]  # fmt: skip
 
     def __init__(self, title: str, found: list[Detail]) -> None:
         super().__init__()
@@ -52,12 +56,13 @@ class Inside(ModalScreen[None]):
             for number, detail in enumerate(self._found):
                 yield Static(Text(f"\n{detail.title}: {len(detail.rows)}", style="dim"))
                 yield DataTable(id=f"inside-{number}", cursor_type="row")
+        yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
         """Fill the tables."""
         for number, detail in enumerate(self._found):
             table: DataTable[Text] = self.query_one(f"#inside-{number}", DataTable)
-            table.add_columns(*detail.columns)
+            table.add_columns(*map(head, detail.columns))
             for row in detail.rows[:MOST_ROWS]:
                 table.add_row(*(cell(row[column], column) for column in detail.columns))
         self.query_one("#inside-0", DataTable).focus()
@@ -68,14 +73,12 @@ class Top(App[None]):
 
     TITLE = "barnabas top"
     CSS = (
-        "#health { height: 1; } #filter { display: none; } #filter.shown { display: block; } DataTable { height: 1fr; }"
+        "#health { height: auto; max-height: 3; } TabbedContent, DataTable { height: 1fr; }"
+        "#filter { display: none; height: 1; border: none; } #filter.shown { display: block; }"
     )
+    #: All that the footer shows stands there in 80 columns; the keys of the tables are on their tabs.
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("t", "show('topics')", "Topics"),
-        ("g", "show('groups')", "Groups"),
-        ("b", "show('brokers')", "Brokers"),
-        ("x", "show('transactions')", "Transactions"),
-        ("c", "show('clients')", "Clients"),
+        *(Binding(key, f"show('{name}')", name, show=False) for key, name in TAB_KEYS.items()),
         ("s", "sort", "Sort"),
         ("slash", "filter", "Filter"),
         ("space", "freeze", "Freeze"),
@@ -103,14 +106,14 @@ class Top(App[None]):
         yield Input(placeholder="only names with this text; Escape ends", id="filter")
         with TabbedContent(initial="topics"):
             for name in TABLES:
-                with TabPane(name.capitalize(), id=name):
+                with TabPane(f"{_KEY_OF[name]} {name.capitalize()}", id=name):
                     yield DataTable(id=f"{name}-table", cursor_type="row", zebra_stripes=True)
-        yield Footer()
+        yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
         """Begin to look at the cluster."""
         for name, table in TABLES.items():
-            self._table(name).add_columns(*table.columns)
+            self._table(name).add_columns(*map(head, table.columns))
         self.run_worker(self._watch(), exclusive=True)
         self._table("topics").focus()
 
@@ -137,8 +140,9 @@ class Top(App[None]):
     def _draw(self) -> None:
         if self._sample is None:
             return
-        frozen = "  (frozen)" if self._is_frozen else ""
-        self._say(f"{health(self._sample)}  {sum(self._sample.rates.values()):,.1f} records/s{frozen}")
+        frozen = "(frozen) " if self._is_frozen else ""
+        only = f'(only "{self._text}") ' if self._text else ""
+        self._say(f"{frozen}{only}{health(self._sample)}  {sum(self._sample.rates.values()):,.1f} records/s")
         for name, described in TABLES.items():
             table = self._table(name)
             at = table.cursor_row
@@ -206,18 +210,20 @@ class Top(App[None]):
             self.notify(shown(f"{type(problem).__name__}: {problem}"), severity="error", markup=False)
             return
         if members:
-            text = f"group {group} has {len(members)} members, who would not notice; they have to leave first"
+            text = (
+                f"group {group} has {counted(len(members), 'member')}, who would not notice; they have to leave first"
+            )
             self.notify(shown(text), severity="error", markup=False)
             return
         self.push_screen(MoveOffsets(group, admin, self._commands), self._moved)
 
     def _moved(self, count: int | None) -> None:
         if count:
-            self.notify(f"moved {count} offsets")
+            self.notify(f"moved {counted(count, 'offset')}")
 
     def action_keys(self) -> None:
         """Say what each key does, and which command tells what the table does."""
-        if len(self.screen_stack) == 1:
+        if not isinstance(self.screen, Keys):
             line = self._commands.line(*COMMANDS[self.query_one(TabbedContent).active])
             self.push_screen(Keys(line))
 
@@ -226,7 +232,7 @@ class Top(App[None]):
         name = self.query_one(TabbedContent).active
         columns = TABLES[name].columns
         self._columns[name] = columns[(columns.index(self._columns[name]) + 1) % len(columns)]
-        self.notify(f"by {self._columns[name]}", timeout=2)
+        self.notify(f"by {head(self._columns[name])}", timeout=2)
         self._draw()
 
     def action_freeze(self) -> None:
@@ -255,7 +261,5 @@ class Top(App[None]):
         self._leave_filter()
 
     def _leave_filter(self) -> None:
-        field = self.query_one("#filter", Input)
-        if not field.value:
-            field.remove_class("shown")
+        self.query_one("#filter", Input).remove_class("shown")
         self._table(self.query_one(TabbedContent).active).focus()

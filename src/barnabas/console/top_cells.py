@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from rich.text import Text
@@ -20,6 +21,11 @@ def cell(value: Any, column: str = "") -> Text:
     if isinstance(value, int | float):
         return Text(f"{value:,}", justify="right")
     return Text("-" if value is None else shown(str(value)))
+
+
+def head(column: str) -> str:
+    """Return the words of a column's name in JSON."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", column).lower()
 
 
 def shown(text: str) -> str:

@@ -255,14 +255,29 @@ def _weight(value: Any) -> tuple[int, float, str]:
 def health(sample: Sample) -> str:
     """Return one sentence: what is wrong, or that nothing is."""
     partitions = sum(len(topic.partitions) for topic in sample.topics.values())
-    words = {
-        "problem.offline": "partitions without a leader",
-        "problem.noController": "no controller",
-        "problem.underReplicated": "partitions under-replicated",
-        "problem.directoryFailed": "log directories failed",
-        "problem.littleSpace": "log directories nearly full",
-    }
-    found = [f"{p['values']['n'] or ''} {words[p['text']]}".strip() for p in problems(sample, Commands(()))]
+    found = [_wrong(p["text"], int(p["values"]["n"] or 0)) for p in problems(sample, Commands(()))]
     if found:
         return "; ".join(found)
-    return f"all {partitions} partitions in sync on {len(sample.cluster.nodes)} brokers"
+    return f"all {counted(partitions, 'partition')} in sync on {counted(len(sample.cluster.nodes), 'broker')}"
+
+
+#: What is counted, and what is said of it.
+_WRONG = {
+    "problem.offline": ("partition", "without a leader"),
+    "problem.underReplicated": ("partition", "under-replicated"),
+    "problem.directoryFailed": ("log directory", "failed"),
+    "problem.littleSpace": ("log directory", "nearly full"),
+}
+
+
+def _wrong(problem: str, count: int) -> str:
+    if problem not in _WRONG:
+        return "no controller"
+    noun, what = _WRONG[problem]
+    return f"{counted(count, noun)} {what}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count} {noun if count == 1 else plural}"

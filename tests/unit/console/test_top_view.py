@@ -128,7 +128,7 @@ def test_a_text_narrows_the_rows() -> None:
 def test_one_sentence_says_what_is_wrong() -> None:
     assert health(SEEN) == "all 3 partitions in sync on 2 brokers"
     wrong = sample(Info(0, None, [ONE], [], 1), Info(1, ONE, [ONE, TWO], [ONE], 1))
-    assert health(wrong) == "1 partitions without a leader; 1 partitions under-replicated"
+    assert health(wrong) == "1 partition without a leader; 1 partition under-replicated"
 
 
 def test_a_name_cannot_drive_the_terminal() -> None:
