@@ -57,6 +57,8 @@ class RecordingWriter:
                 self._write()
         except OSError as error:
             log.warning("%s: recording has ended, the file cannot be written: %s", self._path, error.strerror)
+        except Exception:
+            log.exception("%s: recording has ended by a fault of barnabas", self._path)
         self._on_end()
 
     def _write(self) -> None:

@@ -222,7 +222,12 @@ class _Thread:
         try:
             self._runner = BrokerRunner(self._config, self._data_dir, on_ready, signals=False)
             self._runner.run()
-        except BaseException as problem:  # noqa: BLE001 - handed to the thread that waits for the start
+        except BaseException as problem:
+            if self._ready.is_set():
+                import logging
+
+                place = f"the broker at {self.address}, in a thread of this process"
+                logging.getLogger("barnabas.broker").exception("%s, has ended by a fault", place)
             self._problem = problem
         finally:
             self._ready.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 THREADS = 8
 
 Work = Callable[[], None]
+
+log = logging.getLogger("barnabas.broker")
 
 
 class Storage(Protocol):
@@ -120,22 +123,33 @@ class StorageThreads:
         self._in_flight += 1
         self._submitted.put((work, done))
         if self._threads < min(self._in_flight, THREADS):
-            from threading import Thread
+            self._start_thread(self._submitted)
 
+    def _start_thread(self, submitted: SimpleQueue[tuple[Work, Work] | None]) -> None:
+        from threading import Thread
+
+        thread = Thread(target=self._run, args=(submitted,), name=f"storage-{self._threads + 1}", daemon=True)
+        try:
+            thread.start()
             self._threads += 1
-            Thread(target=self._run, name=f"storage-{self._threads}", daemon=True).start()
+        except RuntimeError:
+            # The system gives no more threads. Those that there are do it; without any, it is done on the loop.
+            if not self._threads and (task := submitted.get()) is not None:
+                self._do(*task)
 
-    def _run(self) -> None:
-        submitted, finished = self._submitted, self._done
-        assert submitted is not None
-        assert finished is not None
-        while True:
-            task = submitted.get()
-            if task is None:
-                return
-            work, done = task
+    def _run(self, submitted: SimpleQueue[tuple[Work, Work] | None]) -> None:
+        while (task := submitted.get()) is not None:
+            try:
+                self._do(*task)
+            except Exception:  # what is submitted later needs this thread
+                log.exception("work beside the loop was done, and its end could not be told")
+
+    def _do(self, work: Work, done: Work) -> None:
+        assert self._done is not None
+        try:
             work()
-            finished.put(done)
+        finally:
+            self._done.put(done)
             self.on_done()
 
     def deliver(self) -> None:

@@ -13,7 +13,6 @@ from typing import Any, Self
 from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer, anatomy
 from barnabas.anatomy.recorder import Recorder
 from barnabas.anatomy.writer import RecordingWriter
-from barnabas.errors import KafkaError
 from barnabas.serializers import StringSerializer
 
 TYPE_CHECKING = False
@@ -81,10 +80,10 @@ class Stage:
     def _act(self, act: Callable[[str], None], name: str) -> None:
         try:
             act(name)
-        except KafkaError as error:
+        except Exception as error:  # noqa: BLE001 - the others go on
             # The stage ends in the middle of what they do.
             if not self._is_over.is_set():
-                log.warning("%s has left the stage: %s", name, error)
+                log.warning("%s has left the stage: %r", name, error)
 
     def _connection(self, name: str) -> dict[str, Any]:
         return {"bootstrap_servers": self._broker.bootstrap_servers, "client_id": name}

@@ -97,10 +97,16 @@ class Logins:
     async def _keep_house(self) -> None:
         while True:
             await asyncio.sleep(HOUSEKEEPING_SECONDS)
-            for number, clients in list(self._clients.items()):
-                if clients.is_watched:
-                    self.sessions.keep(number)
-            self.sessions.expire()
+            try:
+                self._look_after_sessions()
+            except Exception:
+                log.exception("sessions could not be looked after; it is tried again")
+
+    def _look_after_sessions(self) -> None:
+        for number, clients in list(self._clients.items()):
+            if clients.is_watched:
+                self.sessions.keep(number)
+        self.sessions.expire()
 
     def _ended(self, who: Who) -> None:
         log.info("the session of %s has ended", who.user)

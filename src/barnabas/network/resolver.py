@@ -45,7 +45,11 @@ class ThreadedResolver:
                 waiting.append(done)
                 return
             self._waiting[host, port] = [done]
-        threading.Thread(target=self._look_up_name, args=(host, port), name="barnabas-resolver", daemon=True).start()
+        thread = threading.Thread(target=self._look_up_name, args=(host, port), name="barnabas-resolver", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            self._tell(host, port, OSError(f"{host!r} could not be looked up: {error}"))
 
     def _look_up_name(self, host: str, port: int) -> None:
         result: list[Address] | OSError
@@ -55,6 +59,11 @@ class ThreadedResolver:
             result = error
         except UnicodeError as error:
             result = OSError(f"{host!r} is not a host name: {error}")
+        except Exception as error:  # noqa: BLE001 - those who wait must hear of it
+            result = OSError(f"{host!r} could not be looked up: {error!r}")
+        self._tell(host, port, result)
+
+    def _tell(self, host: str, port: int, result: list[Address] | OSError) -> None:
         with self._lock:
             waiting = self._waiting.pop((host, port))
         for done in waiting:

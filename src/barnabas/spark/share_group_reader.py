@@ -214,8 +214,8 @@ class _HeldBatch:
                     return
                 try:
                     self._renew_once()
-                except KafkaError as problem:
-                    LOGGER.warning("Locks could not be renewed; records may be delivered twice: %s", problem)
+                except Exception as problem:  # noqa: BLE001 - the next renewal may succeed, and this thread is the only one
+                    LOGGER.warning("Locks could not be renewed; records may be delivered twice: %r", problem)
 
     def _renew_once(self) -> None:
         for record in self.records:

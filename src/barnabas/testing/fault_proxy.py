@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import selectors
 import socket
 import threading
@@ -16,6 +17,8 @@ Direction = Literal["to_client", "to_broker"]
 
 _BACKLOG = 128
 _STEP_SECONDS = 0.2
+
+log = logging.getLogger("barnabas.testing")
 
 
 class FaultProxy:
@@ -171,15 +174,29 @@ class FaultProxy:
         while not self._is_closed:
             events = self._selector.select(wait)
             with self._lock:
-                now = time.monotonic()
-                for key, mask in events:
-                    if key.fileobj is self._wake_out:
-                        self._wake_out.recv(4096)
-                    elif key.fileobj is self._listener:
-                        self._accept()
-                    elif isinstance(key.data, ProxiedConnection):
-                        key.data.ready(key.fileobj, mask, now, self._faults)
-                wait = self._turn(now)
+                try:
+                    wait = self._do(events)
+                except Exception:
+                    # A test would else wait for connections that no thread serves any more.
+                    log.exception("%r: its connections are ended, by a fault of the proxy", self)
+                    wait = self._end_all()
+
+    def _do(self, events: list[tuple[selectors.SelectorKey, int]]) -> float:
+        now = time.monotonic()
+        for key, mask in events:
+            if key.fileobj is self._wake_out:
+                self._wake_out.recv(4096)
+            elif key.fileobj is self._listener:
+                self._accept()
+            elif isinstance(key.data, ProxiedConnection):
+                key.data.ready(key.fileobj, mask, now, self._faults)
+        return self._turn(now)
+
+    def _end_all(self) -> float:
+        for connection in self._connections:
+            connection.close(self._selector)
+        self._connections.clear()
+        return _STEP_SECONDS
 
     def _turn(self, now: float) -> float:
         wait = _STEP_SECONDS

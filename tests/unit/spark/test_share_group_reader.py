@@ -142,6 +142,27 @@ def test_locks_are_renewed_while_the_micro_batch_runs() -> None:
     found.stop()
 
 
+def test_locks_are_renewed_again_after_any_error(caplog: pytest.LogCaptureFixture) -> None:
+    queue = PlayedQueue([0], lock=0.05)
+    commit, failures = queue.commit_sync, [ArithmeticError("not foreseen")]
+
+    def fail_once(timeout: float) -> dict[Any, KafkaError | None]:
+        if failures:
+            raise failures.pop()
+        return commit(timeout)
+
+    queue.commit_sync = fail_once  # type: ignore[method-assign]
+    found = reader(queue)
+    end = found.latestOffset(found.initialOffset(), ALL)
+    deadline = time.monotonic() + 10
+    while queue.said.count((0, "renew")) < 3 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    found.commit(end)
+    assert queue.said.count((0, "renew")) >= 3
+    assert "Locks could not be renewed; records may be delivered twice: ArithmeticError" in caplog.text
+    found.stop()
+
+
 def test_a_query_of_what_there_is_now_ends_with_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(share_group_reader, "_IS_EMPTY_AFTER", 0.01)
     found = reader(PlayedQueue([0], [], lock=30))

@@ -26,7 +26,7 @@ async def probe_port(host: str, port: int) -> PortState:
         async with asyncio.timeout(_PATIENCE):
             found = await addresses_of(host, port)
             states = [await _probe_address(loop, family, address) for family, address in found]
-    except OSError:  # TimeoutError is one
+    except Exception:  # noqa: BLE001 - TimeoutError, or a host that is no name: each probe is answered
         return PortState(is_open=False, is_refused=False)
     is_refused = bool(states) and all(state.is_refused for state in states)
     return PortState(any(state.is_open for state in states), is_refused)

@@ -142,16 +142,20 @@ class OsSync:
                 self.error = error
         for descriptor in self.descriptors:
             try:
-                started = time.perf_counter()
-                os.fsync(descriptor)
-                self._note_flush(started)
+                self._flush(descriptor)
             except OSError as error:
                 self.error = error
             except Exception as problem:  # noqa: BLE001 - what is not known to be on the disk counts as lost
                 self.error = OSError(EIO, f"the flush has failed: {problem!r}")
-            finally:
-                os.close(descriptor)
         self.done = True
+
+    def _flush(self, descriptor: int) -> None:
+        try:
+            started = time.perf_counter()
+            os.fsync(descriptor)
+            self._note_flush(started)
+        finally:
+            os.close(descriptor)
 
 
 class OsDirectoryLock:

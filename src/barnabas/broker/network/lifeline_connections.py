@@ -45,7 +45,7 @@ class LifelineConnections:
         try:
             async with asyncio.timeout(_PATIENCE):
                 sock = await _connected(attempt.life.host, attempt.life.port)
-        except (OSError, OverflowError) as problem:  # TimeoutError, and what is no port
+        except Exception as problem:  # noqa: BLE001 - TimeoutError, what is no port or no name: an attempt has an end
             is_refused = isinstance(problem, ConnectionRefusedError)
             self._lifelines.failed(attempt, read_clocks().now, is_refused=is_refused)
             self._after()

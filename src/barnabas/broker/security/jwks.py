@@ -131,7 +131,7 @@ class RefreshingJwks:
         self._fetched_at = self._clock()
         try:
             self._keys = self._fetch()
-        except (OSError, ValueError) as problem:
+        except Exception as problem:  # noqa: BLE001 - no thread but this one will ever fetch keys again
             so_far = "refused" if self._keys is None else "verified by those that were fetched before"
             self._warn(f"{_SETTING}: no keys could be fetched: {problem}; tokens are {so_far}")
             doubled = pause * 2 if pause < self._patience.refresh else self._patience.retry_backoff

@@ -51,7 +51,7 @@ class Driver:
         self.batch: int | None = None
         self._decision: Decision | None = None
         self._mark: threading.Thread | None = None
-        self._mark_error: KafkaError | None = None
+        self._mark_error: Exception | None = None
         self._steps: dict[type[Any], Callable[[Any], Any]] = {
             protocol.TakeOver: lambda step: self.take_over(step.run),
             protocol.ListOpen: lambda step: transactions.list_open(self._admin, place.tasks(query, step.run)),
@@ -86,8 +86,9 @@ class Driver:
         if decision.state == COMPLETE and decision != self._decision:
             # It only spares the next start some questions, so the batch need not wait for it. Recorded once more, it is
             # to show that no other driver has taken over.
-            self._mark = threading.Thread(target=self._write_mark, args=(self._writer, decision), daemon=True)
-            self._mark.start()
+            mark = threading.Thread(target=self._write_mark, args=(self._writer, decision), daemon=True)
+            mark.start()
+            self._mark = mark
         else:
             self._writer.write(self._query, decision)
         self._decision = decision
@@ -95,7 +96,7 @@ class Driver:
     def _write_mark(self, writer: DecisionWriter, decision: Decision) -> None:
         try:
             writer.write(self._query, decision)
-        except KafkaError as error:
+        except Exception as error:  # noqa: BLE001 - raised by the call that waits for the mark
             self._mark_error = error
 
     def _await_mark(self) -> None:

@@ -115,8 +115,8 @@ class GroupOffsets:
             if self._admin is None:
                 self._admin = self._make_admin()
             ask(self._admin)
-        except KafkaError as error:
-            problem = f"could not {what}: {error}"
+        except Exception as error:  # noqa: BLE001 - the query goes on without it
+            problem = f"could not {what}: {error!r}"
             if problem != self._problem:
                 LOGGER.warning("%s: %s; it is tried again", self._group, problem)
             self._problem = problem

@@ -174,7 +174,8 @@ class KafkaStreams(Measured):
     def close(self, timeout: Duration | None = None) -> bool:
         """Stop the query; returns whether it ended within `timeout` (timedelta or milliseconds, None waits for ever).
 
-        A batch that is not finished is done again at the next start. May be called again, in any state.
+        A batch that is not finished is done again at the next start. May be called again, in any state. Raises what
+        Spark raised when it was told to stop the query; the application has ended then, too.
         """
         deadline = None if timeout is None else time.monotonic() + as_ms(timeout, "timeout") / 1000
         with self._changed:
@@ -182,13 +183,14 @@ class KafkaStreams(Measured):
                 return True
             if self._state is not State.PENDING_SHUTDOWN:
                 self._set(State.PENDING_SHUTDOWN)
-        if self._query is not None:
-            self._query.stop()
+        problem = self._stop_query()
         if self._monitor is not None and self._monitor is not threading.current_thread():
             self._monitor.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
             if self._monitor.is_alive():
                 return False
         self._set(State.NOT_RUNNING)
+        if problem is not None:
+            raise problem
         return True
 
     def pause(self) -> None:
@@ -305,7 +307,10 @@ class KafkaStreams(Measured):
             self._changed.notify_all()
         LOGGER.info("%s: State transition from %s to %s", self._config.application_id, old.name, new.name)
         if self._listener is not None:
-            self._listener(new, old)
+            try:
+                self._listener(new, old)
+            except Exception:
+                LOGGER.exception("%s: the state listener has failed", self._config.application_id)
         return True
 
     def _prepared(self) -> Application:
@@ -378,6 +383,29 @@ class KafkaStreams(Measured):
 
     def _watch(self) -> None:
         """Follow the query until it ends, in a thread of its own."""
+        with contextlib.ExitStack() as stack:
+            stack.callback(lambda: self._set(State.NOT_RUNNING))  # unless it is in ERROR
+            stack.callback(lambda: self._dispatcher.close(self._batches.decided))
+            stack.callback(lambda: self._clocks.close())
+            try:
+                self._watch_to_the_end()
+            except Exception as error:
+                # Without this thread nothing would tell how the query ends, nor start it again.
+                name = self._config.application_id
+                LOGGER.exception("%s: the application ends, for it cannot be watched any more", name)
+                self._fail(error)
+                if (problem := self._stop_query()) is not None:
+                    LOGGER.error("%s: Spark did not stop the query: %s", name, problem)
+
+    def _stop_query(self) -> Exception | None:
+        try:
+            if self._query is not None:
+                self._query.stop()
+        except Exception as error:  # noqa: BLE001 - Spark's JVM may be gone, and Py4J says so in many ways
+            return error
+        return None
+
+    def _watch_to_the_end(self) -> None:
         values = self._config.values
         make_admin = group_offsets.admin_of(plan.clients_of(values, "admin"))
         purge_every = values["repartition.purge.interval.ms"] / 1000
@@ -385,9 +413,8 @@ class KafkaStreams(Measured):
         look_every = int(plan.clients_of(values, "consumer").get("metadata.max.age.ms", 300_000)) / 1000
         self._pattern_topics = PatternTopics(make_admin, look_every)
         with contextlib.ExitStack() as stack:
-            for each in (offsets, self._clocks, self._pattern_topics):
+            for each in (offsets, self._pattern_topics):
                 stack.enter_context(contextlib.closing(each))
-            stack.callback(lambda: self._dispatcher.close(self._batches.decided))
             self._follow(offsets)
             decided = partial(starting_offsets.decided_offsets, self._application.place)
             offsets.commit_decided(decided, str(self.query.id))
@@ -408,7 +435,6 @@ class KafkaStreams(Measured):
                 # A trigger that ends by itself.
                 self._set(State.RUNNING)
                 self._set(State.PENDING_SHUTDOWN)
-                self._set(State.NOT_RUNNING)
                 return
             if not self._started_again(query, error) and not self._replaced(error):
                 return

@@ -137,9 +137,13 @@ class TaskDispatcher:
         while True:
             try:
                 connection, _ = self._listener.accept()
-            except OSError:
-                return  # closed
-            threading.Thread(target=self._introduce, args=(connection,), daemon=True).start()
+                threading.Thread(target=self._introduce, args=(connection,), daemon=True).start()
+            except (OSError, RuntimeError) as error:
+                if self._is_closed:
+                    return
+                # No more descriptors or threads: a process that is not let in is placed again.
+                LOGGER.warning("%s: a process of a task could not be let in: %s", self._application, error)
+                time.sleep(_LOOK)
 
     def _introduce(self, connection: socket.socket) -> None:
         try:

@@ -221,7 +221,12 @@ class TaskServer:
         try:
             with contextlib.closing(channel), contextlib.suppress(OSError, EOFError, ChannelError):
                 while True:
-                    request = pickle.loads(channel.receive())  # noqa: S301  of our driver
+                    data = channel.receive()
+                    try:
+                        request = pickle.loads(data)  # noqa: S301  of our driver
+                    except Exception as failed:  # noqa: BLE001  as packages that are not those of the driver
+                        channel.send(_pickled(failed))
+                        continue
                     if isinstance(request, End):
                         self._is_ended = True
                         self.close(request.decided)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import pickle
 import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from barnabas.spark.co_partitions import PlannedTask
 from barnabas.spark.exactly_once.commit_protocol import Task, TaskReport
 from barnabas.spark.exactly_once.decision import TaskState
 from barnabas.streams.errors import StreamsError
-from barnabas.streams.spark import task_processes
+from barnabas.streams.spark import task_dispatcher, task_processes
 from barnabas.streams.spark.batch_protocol import TaskLostError
 from barnabas.streams.spark.task_channel import Address, Channel, ChannelError
 from barnabas.streams.spark.task_dispatcher import TaskDispatcher
@@ -191,6 +193,44 @@ def test_a_batch_of_a_query_that_is_stopped_is_given_up(started: Any) -> None:
         processes.run([request("0_0")], lambda: False)
 
     go_on.set()
+
+
+def test_processes_are_let_in_again_when_there_were_no_descriptors(
+    started: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    _executors, processes = started(report)
+    listener, failures = processes._listener, [OSError(errno.EMFILE, "Too many open files")]
+
+    class Failing:
+        """In place of a listener, which has no more descriptors once."""
+
+        def accept(self) -> Any:
+            if failures:
+                raise failures.pop()
+            return listener.accept()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(listener, name)
+
+    processes._listener = Failing()
+    # The thread waits in a call that began before.
+    assert processes.run([request("0_0")], lambda: True) == [report(request("0_0"))]
+    assert processes.run([request("0_1"), request("0_2")], lambda: True)
+    assert "could not be let in: [Errno 24] Too many open files" in caplog.text
+
+
+def test_a_request_that_cannot_be_read_is_an_error_of_the_batch(started: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the executors have other versions of packages than the driver."""
+    _executors, processes = started(report)
+    wanted = request("0_0")
+    monkeypatch.setattr(task_dispatcher, "pickle", SimpleNamespace(dumps=lambda _: b"no pickle", loads=pickle.loads))
+
+    with pytest.raises(pickle.UnpicklingError) as failed:
+        processes.run([wanted], lambda: True)
+
+    assert "in the process of the task" in failed.value.__notes__[0]
+    monkeypatch.undo()
+    assert processes.run([wanted], lambda: True) == [report(wanted)]
 
 
 def test_a_stranger_is_let_in_neither_by_the_driver_nor_by_a_process(started: Any) -> None:
