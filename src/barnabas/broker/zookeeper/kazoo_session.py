@@ -125,6 +125,7 @@ class KazooSession:
         """Connect again after a login that failed: kazoo gives up then, also where a server has just ended."""
         if self._is_closed:
             return
+        self._loop.call_later(_LOOK_AGAIN, self._look_at_login)
         if self._client.client_state in _GIVEN_UP:
             if not self.problem:
                 self.problem = (
@@ -133,7 +134,6 @@ class KazooSession:
                 )
                 logging.getLogger("barnabas.zookeeper").error("ZooKeeper: %s", self.problem)
             self._loop.run_in_executor(None, self._restart)
-        self._loop.call_later(_LOOK_AGAIN, self._look_at_login)
 
     def _restart(self) -> None:
         self._client.stop()
