@@ -29,6 +29,7 @@ PLACES = {
     "brokers": "table",
     "broker/1": "table",
     "access": "table",
+    "changes": "main h1",
     "schemas": "table",
     "schema/flights-value": ".diff",
     "anatomy": "main h1",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -16,7 +18,7 @@ from tests.support.running_console import RunningConsole
 from tests.support.schema_registry import SchemaRegistry
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Route
+    from playwright.sync_api import Page, Request, Route
 
 pytest.importorskip("starlette")
 
@@ -38,6 +40,8 @@ FAILURES: dict[str, Callable[[Route], None]] = {
 LETTERS = {"en": "[a-z]{3}", "ko": "[가-힣]{2}"}
 #: Those that differ most are run each time.
 SELDOM = {"403", "a proxy's page"}
+#: The stream of events, and what only adds to a choice that is there without it.
+WITHOUT_WAITING = {"/api/events", "/api/topics/flights/forms"}
 CASES = [
     pytest.param("500", "en", marks=pytest.mark.slow),
     *(pytest.param(each, "ko", marks=[pytest.mark.slow] if each in SELDOM else []) for each in FAILURES),
@@ -61,7 +65,14 @@ def watched(console: RunningConsole) -> Iterator[Watched]:
         found = Watched(browser.new_context(viewport={"width": 1200, "height": 800}).new_page(), console.url)
         found.page.goto(console.link)
         found.page.wait_for_selector("[data-health]")
+        speak(found.page, "ko")
         yield found
+
+
+def speak(page: Page, language: str) -> None:
+    """Have the page speak to a reader of this language, from now on."""
+    page.get_by_role("banner").locator("select").first.select_option(language)
+    page.locator(f"html[lang={language}]").wait_for()
 
 
 @pytest.mark.parametrize(("failure", "language"), CASES)
@@ -71,8 +82,7 @@ def test_a_screen_whose_requests_fail_says_so(
     from playwright.sync_api import TimeoutError as NotThere
 
     page = watched.page
-    page.get_by_role("banner").locator("select").first.select_option(language)
-    page.locator(f"html[lang={language}]").wait_for()
+    speak(page, language)
     page.route(re.compile(r"/api/(?!session)"), FAILURES[failure])
     silent = []
     try:
@@ -91,11 +101,100 @@ def test_a_screen_whose_requests_fail_says_so(
         page.goto("about:blank")
         page.goto(f"{console.url}/#/overview")
         page.wait_for_selector("[data-health]")
+        speak(page, "ko")
     thrown = [line for line in watched.wrong if not line.startswith("console: Failed to load resource")]
     watched.wrong.clear()
 
     assert silent == []
     assert [line for line in thrown if line.startswith("error")] == []
+
+
+def visit(watched: Watched, console: RunningConsole, place: str) -> None:
+    """Open a screen anew, with nothing left of the one before."""
+    watched.page.goto("about:blank")
+    watched.page.goto(f"{console.url}/#/{place}")
+
+
+@pytest.fixture(scope="module")
+def asked(watched: Watched, console: RunningConsole) -> dict[str, set[str]]:
+    """By screen: what it asks the console for, but for its session."""
+    found: dict[str, set[str]] = {place: set() for place in sorted(PLACES)}
+    for place, paths in found.items():
+
+        def note(request: Request, paths: set[str] = paths) -> None:
+            path = urlsplit(request.url).path
+            if path.startswith("/api/") and path != "/api/session":
+                paths.add(path)
+
+        watched.page.on("request", note)
+        visit(watched, console, place)
+        watched.page.wait_for_selector("main h1")
+        watched.page.wait_for_timeout(300)
+        watched.page.remove_listener("request", note)
+    return found
+
+
+@contextmanager
+def failing(watched: Watched, path: str, fail: Callable[[Route], None]) -> Iterator[None]:
+    """Meanwhile one request fails, all others are answered."""
+    is_that = re.compile(re.escape(path) + r"(\?|$)")
+    watched.page.route(is_that, fail)
+    try:
+        yield
+    finally:
+        watched.page.unroute_all(behavior="ignoreErrors")
+        watched.page.goto("about:blank")
+        watched.wrong[:] = [line for line in watched.wrong if not line.startswith("console: Failed to load")]
+
+
+@pytest.mark.parametrize(
+    "failure", [each if each == "500" else pytest.param(each, marks=pytest.mark.slow) for each in FAILURES]
+)
+def test_each_request_that_fails_alone_is_told_of_on_its_screen(
+    watched: Watched, console: RunningConsole, asked: dict[str, set[str]], failure: str
+) -> None:
+    from playwright.sync_api import TimeoutError as NotThere
+
+    page, silent = watched.page, []
+    for place, path in [(place, path) for place, paths in asked.items() for path in sorted(paths)]:
+        with failing(watched, path, FAILURES[failure]):
+            visit(watched, console, place)
+            # That the stream of events is away is told above each screen, and is the word for nothing else.
+            told = "[data-away]" if path == "/api/events" else "main [role=alert]:not([data-away])"
+            try:
+                page.locator(told).first.wait_for(timeout=5_000)
+            except NotThere:
+                silent.append((place, path, page.locator("main").inner_text()[:80]))
+    thrown, watched.wrong[:] = [*watched.wrong], []
+
+    assert silent == []
+    assert thrown == []
+
+
+@pytest.mark.slow
+def test_each_request_that_is_never_answered_is_told_to_be_waited_for(
+    watched: Watched, console: RunningConsole, asked: dict[str, set[str]]
+) -> None:
+    page, silent = watched.page, []
+    page.clock.install()
+    for place, path in [(place, path) for place, paths in asked.items() for path in sorted(paths - WITHOUT_WAITING)]:
+        with failing(watched, path, lambda route: None):
+            visit(watched, console, place)
+            page.wait_for_selector("main [role=status], main h1")
+            page.clock.fast_forward(11_000)
+            if not page.locator("[data-slow=true]").count():
+                silent.append((place, path, page.locator("main").inner_text()[:80]))
+
+    assert silent == []
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_console_whose_session_is_not_told_says_so(watched: Watched, console: RunningConsole, failure: str) -> None:
+    with failing(watched, "/api/session", FAILURES[failure]):
+        visit(watched, console, "overview")
+        said = watched.page.get_by_role("alert").inner_text()
+
+    assert re.search(LETTERS["ko"], said), said
 
 
 def test_what_was_away_comes_back(watched: Watched, console: RunningConsole) -> None:

@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, Route
 from barnabas.anatomy.film import Film, Step
 from barnabas.anatomy.picture import as_json
 from barnabas.anatomy.scenes import SCENES
-from barnabas.console.answers import number_parameter, parameter
+from barnabas.console.answers import failure, number_parameter, parameter
 from barnabas.console.live import KEEP_ALIVE_SECONDS, encoded
 from barnabas.console.recordings import Recordings, Seen
 from barnabas.errors import IllegalArgumentError, IllegalStateError
@@ -106,7 +106,7 @@ class AnatomyRoutes:
                     said = began
                 await self._pause(time.monotonic() - began)
         except IllegalArgumentError as problem:
-            yield encoded("trouble", {"error": type(problem).__name__, "message": str(problem)})
+            yield encoded("trouble", failure(problem))
         finally:
             self._followers -= 1
 

@@ -37,11 +37,25 @@ def status_of(error: KafkaError) -> int:
     return next((status for status, kinds in _STATUS if isinstance(error, kinds)), _ELSE)
 
 
+class Failure(TypedDict):
+    """What a page is told of an error: its class, its message, and the status of HTTP that comes nearest to it."""
+
+    error: str
+    message: str
+    status: int
+
+
+def failure(error: Exception) -> Failure:
+    """Return what a page is told of an error of Kafka's, or of one by which the console itself has failed."""
+    name = type(error).__name__
+    status = status_of(error) if isinstance(error, KafkaError) else 500
+    return {"error": name, "message": " ".join(str(error).split()) or name, "status": status}
+
+
 async def on_kafka_error(request: Request, error: Exception) -> Response:
     """Answer with an error: its class, and its message."""
-    assert isinstance(error, KafkaError)
-    text = " ".join(str(error).split()) or type(error).__name__
-    return JSONResponse({"error": type(error).__name__, "message": text}, status_of(error))
+    told = failure(error)
+    return JSONResponse(told, told["status"])
 
 
 async def on_fault(request: Request, error: Exception) -> Response:

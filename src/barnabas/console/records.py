@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from barnabas.client.position_syntax import END, TIME, Position, Range, parse_position, resolve
+from barnabas.console.answers import failure
 from barnabas.console.decoders import Shown
 from barnabas.console.filters import parse_filter
 from barnabas.console.live import encoded
@@ -242,7 +243,7 @@ class Scans:
                 else:
                     yield encoded("records", [record_row(row, request, self._decoders, SHORT) for row in part])
         except (KafkaError, ImportError) as problem:
-            yield encoded("failed", {"error": type(problem).__name__, "message": str(problem)})
+            yield encoded("failed", failure(problem))
 
     async def one(self, request: ScanRequest) -> RecordRow:
         """Return the first record of a scan, whole. Raises `OffsetOutOfRangeError` where there is none."""

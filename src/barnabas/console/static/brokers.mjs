@@ -20,7 +20,7 @@ function Quotas({ session }) {
   const { data, error, reload } = useDocument("api/quotas");
   const [isOpen, setOpen] = useState(false);
   const whose = (entity) => Object.entries(entity).map(([kind, name]) => `${kind} ${name === null ? t("quotas.default") : visible(name)}`).join(", ");
-  return html`<h2>${t("quotas.title")}</h2><${Problem} error=${error} />${data && (data.quotas.length ? html`<table><thead><tr><th scope="col">${t("quotas.whose")}</th><th scope="col">${t("quotas.quota")}</th><th scope="col" class="num">${t("settings.value")}</th></tr></thead>
+  return html`<h2>${t("quotas.title")}</h2><${Problem} error=${error} />${!data && !error && html`<${Loading} />`}${data && (data.quotas.length ? html`<table><thead><tr><th scope="col">${t("quotas.whose")}</th><th scope="col">${t("quotas.quota")}</th><th scope="col" class="num">${t("settings.value")}</th></tr></thead>
     <tbody>${data.quotas.map((row) => html`<tr><td>${whose(row.entity)}</td><td class="mono">${visible(row.quota)}</td><td class="num">${count(row.value)}</td></tr>`)}</tbody></table>` : html`<${Empty}>${t("quotas.none")}<//>`)}${data && !session.readOnly && html`<div class="row"><button onClick=${() => setOpen(true)}>${t("quotas.set")}</button></div>`}<${Command} line=${data?.command} />${isOpen && html`<${SetQuota} onClose=${() => setOpen(false)} onDone=${() => { setOpen(false); reload(); }} />`}`;
 }
 

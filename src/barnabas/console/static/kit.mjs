@@ -189,13 +189,22 @@ export function useEvents(kinds) {
 
 // --- components
 
+// What the console and the cluster say of a failure is in English; before it stands what kind it is, in the reader's words.
+const STATUSES = new Set([400, 403, 404, 409, 500, 502, 504]);
 export function Problem({ error }) {
   if (!error) return null;
-  return html`<div class="box bad" role="alert"><b>${visible(error.error ?? error.name)}</b> ${visible(error.message)}
+  const sentence = STATUSES.has(error.status) && html`${t(`error.status.${error.status}`)} `;
+  return html`<div class="box bad" role="alert">${sentence}<b>${visible(error.error ?? error.name)}</b> ${visible(error.message)}
     ${error.status === 401 && html`<div>${t("error.login")}</div>`}</div>`;
 }
 
-export const Loading = () => html`<p class="dim" role="status">${t("state.loading")}</p>`;
+// What takes so long may never come: a console that is stopped, a proxy that holds its answer back.
+const SLOW_MS = 10_000;
+export function Loading() {
+  const [isSlow, setSlow] = useState(false);
+  useEffect(() => { const timer = setTimeout(() => setSlow(true), SLOW_MS); return () => clearTimeout(timer); }, []);
+  return html`<p class="dim" role="status" data-slow=${isSlow}>${isSlow ? t("state.slow") : t("state.loading")}</p>`;
+}
 export const Empty = ({ children }) => html`<div class="box" role="status">${children}</div>`;
 
 export function Copy({ text, label }) {

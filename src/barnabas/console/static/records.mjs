@@ -5,9 +5,9 @@ import { html, t, currentLanguage, useState, useEffect, useMemo, useRef, useDocu
 const FORMS = ["auto", "text", "json", "avro", "protobuf", "msgpack", "hex"];
 // The forms that there are, messages of Protobuf among them, and what "auto" means for this topic.
 function FormChoice({ topic, side, label, chosen, onChoose }) {
-  const { data } = useDocument(`api/topics/${enc(topic)}/forms`);
+  const { data, error } = useDocument(`api/topics/${enc(topic)}/forms`);
   const means = data && data.auto[side] !== "auto" ? ` (${data.auto[side]})` : "";
-  return html`<label>${label}<select value=${chosen} onChange=${(e) => onChoose(e.target.value)}>${(data?.forms ?? [...new Set([...FORMS, chosen])]).map((one) => html`<option value=${one}>${visible(one)}${one === "auto" ? visible(means) : ""}</option>`)}</select></label>`;
+  return html`<label>${label}<select value=${chosen} onChange=${(e) => onChoose(e.target.value)}>${(data?.forms ?? [...new Set([...FORMS, chosen])]).map((one) => html`<option value=${one}>${visible(one)}${one === "auto" ? visible(means) : ""}</option>`)}</select></label>${side === "key" && html`<${Problem} error=${error} />`}`;
 }
 const EXPORTS = ["ndjson", "csv", "parquet"];
 const KEPT = 1000;
@@ -174,7 +174,7 @@ export function Records({ topic, query, session, command }) {
     <select aria-label=${t("records.export")} value="" onChange=${(e) => { save(e.target.value); e.target.value = ""; }}><option value="">${t("records.export")}</option>${EXPORTS.map((one) => html`<option value=${one}>${one}</option>`)}</select>
     <${Saved} topic=${topic} words=${current} onChoose=${use} />
     ${!session.readOnly && html`<button type="button" data-new onClick=${() => setProducing(true)}>${t("records.produce")}</button><button type="button" disabled=${isLive} onClick=${() => setRedriving(true)}>${t("records.redrive")}</button>`}</form>
-    <${Problem} error=${scan.error} /><${Strip} scan=${scan} />${scan.rows.length > 0 && table}
+    <${Problem} error=${scan.error} />${scan.isRunning && !scan.progress && !scan.rows.length && html`<${Loading} />`}<${Strip} scan=${scan} />${scan.rows.length > 0 && table}
     ${!scan.rows.length && !scan.isRunning && !scan.error && html`<${Empty}>${filter ? t("records.noMatch") : t("records.none")}<//>`}
     ${isProducing && html`<${Produce} topic=${topic} onClose=${() => setProducing(false)} />`}<${Command} line=${command} />
     ${isRedriving && html`<${Redrive} topic=${topic} reading=${{ from: start, filter, partitions: partitions.split(",").map((one) => one.trim()).filter(Boolean) }} onClose=${() => setRedriving(false)} />`}`;
