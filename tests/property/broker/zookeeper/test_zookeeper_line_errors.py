@@ -19,7 +19,7 @@ from tests.support.line_errors import EVERY, LineErrors, check_places
 
 ROOMS = ("broker/zookeeper/controller/", "broker/zookeeper/operations")
 #: How many places are tried in the short form; the long one tries each line, when it first runs and when it last does.
-PLACES = 10
+PLACES = 100
 FLIGHTS = TopicPartition("flights", 0)
 
 
@@ -41,7 +41,9 @@ class GuardedMember(Member):
         self.world.reports.append(fault_text(what, problem))
 
     def make_session(self) -> Any:
-        return Session(self.world.zookeeper.session(), self.tell)
+        session = Session(self.world.zookeeper.session(), self.tell)
+        session.on_renew = lambda: self.controller.begin_anew()
+        return session
 
     def open_to_broker(self, key: object, requester: Requester, name: str) -> None:
         self.ways[key] = Way(self.world, GuardedRequester(requester, self.tell), self.id)

@@ -43,11 +43,15 @@ class _Queued(NamedTuple):
 
 
 class BrokerRequests:
-    """What one broker is told; a `Requester`. Brokers take a request that comes twice for what it is: by its epochs."""
+    """What one broker is told; a `Requester`. Brokers take a request that comes twice for what it is: by its epochs.
 
-    def __init__(self, node: Node, stats: ControllerStats) -> None:
+    `failed` is called when an answer was lost by a fault of this program.
+    """
+
+    def __init__(self, node: Node, stats: ControllerStats, failed: Callable[[], None] = lambda: None) -> None:
         self.node = node
         self._stats = stats
+        self._failed = failed
         self._is_sent = False
         self._queue: deque[_Queued] = deque()
         self._delayed_until = -inf
@@ -76,7 +80,12 @@ class BrokerRequests:
     def receive(self, response: Message, now: Instant) -> None:
         """See `Requester`."""
         self._is_sent = False
-        self._queue.popleft().answered(response)
+        try:
+            self._queue.popleft().answered(response)
+        except Exception:
+            # What waits for this answer gets no other one.
+            self._failed()
+            raise
 
     @property
     def waiting(self) -> int:
@@ -99,8 +108,9 @@ class ControllerChannelManager:
         listener: str,
         report: Callable[[str], None],
         stats: ControllerStats,
+        failed: Callable[[], None] = lambda: None,
     ) -> None:
-        self._stats = stats
+        self._stats, self._failed = stats, failed
         stats.request_queues = lambda: {number: one.requests.waiting for number, one in self._brokers.items()}
         self._channels = channels
         self._lifelines = lifelines
@@ -114,12 +124,14 @@ class ControllerChannelManager:
         if endpoint is None:
             self._report(f"broker {broker.id} has no listener {self._listener}: the controller cannot reach it")
             return
-        requests = BrokerRequests(Node(broker.id, endpoint.host, endpoint.port, broker.rack), self._stats)
+        node = Node(broker.id, endpoint.host, endpoint.port, broker.rack)
+        requests = BrokerRequests(node, self._stats, self._failed)
         life = None if is_ended else Life(broker.id, broker.epoch, endpoint.host, endpoint.port)
+        # First the way, which `send` takes it to have.
+        self._channels.open_to_broker(requests, requests, "controller")
         self._brokers[broker.id] = _Channel(requests, life)
         if life is not None:
             self._lifelines.watch(life)
-        self._channels.open_to_broker(requests, requests, "controller")
 
     def move(self, broker: LiveBroker) -> None:
         """Tell a broker at another address what is to be told."""

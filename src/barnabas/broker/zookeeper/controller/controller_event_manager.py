@@ -78,6 +78,10 @@ class ControllerEventManager:
             self._stats.queue_size = len(self._queue)
             self._go_on()
 
+    def fail(self) -> None:
+        """Note a fault of this program outside of the events, after which what is known may not be what is."""
+        self.has_failed = True
+
     def pause(self) -> None:
         """Wait where events ask ZooKeeper: no server is reached."""
         self._session.pause()

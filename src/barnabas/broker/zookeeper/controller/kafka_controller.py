@@ -161,7 +161,9 @@ class KafkaController:
 
     def _begin(self, elected: Elected) -> None:
         settings, context = self._settings, ControllerContext(elected.epoch, self._ended)
-        channels = ControllerChannelManager(self._channels, self.lifelines, settings.listener, self._report, self.stats)
+        channels = ControllerChannelManager(
+            self._channels, self.lifelines, settings.listener, self._report, self.stats, lambda: events.fail()
+        )
 
         def new_batch() -> ControllerBrokerRequestBatch:
             return ControllerBrokerRequestBatch(
