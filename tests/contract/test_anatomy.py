@@ -265,6 +265,11 @@ def test_the_stage_shows_every_scene(tmp_path: Path) -> None:
         producer = lanes("producer", "orders")
         assert [box["facts"]["serializer"] for box in producer["serializers"]] == ["StringSerializer", "bytes"]
         assert producer["partitioner"][0]["label"] == "murmur2(key) % partitions"
+        # A slow task, one that ends early, and one of which the thread fails.
+        eventually(lambda: all(box["facts"]["times"] for box in lanes("handover", "tasks")["handover_five"]), 60)
+        assert [box["label"] for box in lanes("handover", "tasks")["handover_five"]] == [
+            "poll waits", "produce waits", "woken", "failed", "closed",
+        ]  # fmt: skip
         # One of five transactions is given up: where its records lie is told with the marker behind them.
         eventually(lambda: "log_aborted" in lanes("log", "totals-0"))
         for box in lanes("log", "totals-0")["log_aborted"]:

@@ -82,9 +82,9 @@ def test_a_query_shows_by_its_checkpoint_how_far_it_is(
     eventually(lambda: group in row()["groups"])
 
     one = console.get(f"/api/spark/query?query={name}")
-    fields = "position", "planned", "end", "lag", "lost"
+    fields = "position", "planned", "end", "lag", "lost", "beyond"
     assert [tuple(each[field] for field in fields) for each in one["partitions"]] == [
-        (2, 4, 10, 8, 0), (2, 6, 10, 8, 0),
+        (2, 4, 10, 8, 0, 0), (2, 6, 10, 8, 0, 0),
     ]  # fmt: skip
     assert one["command"].startswith(f"barnabas spark lag --checkpoint {checkpoints / name}")
     assert "no checkpoint 'another'" in console.get("/api/spark/query?query=another", 400)["message"]

@@ -86,6 +86,13 @@ LESSONS: dict[str, tuple[Stop, ...]] = {
         Stop("RowsDecoded"),
         Stop("HandoverMoved", {"case": "closed"}),
     ),
+    "handover": (
+        Stop("HandoverMoved", {"case": "poll_waits"}),
+        Stop("HandoverMoved", {"case": "produce_waits"}),
+        Stop("HandoverMoved", {"case": "closed"}),
+        Stop("HandoverMoved", {"case": "woken"}),
+        Stop("HandoverMoved", {"case": "failed"}),
+    ),
     "streams": (
         Stop("StreamsTaskStep", {"step": "read_decision"}),
         Stop("StreamsTaskStep", {"step": "restore"}),

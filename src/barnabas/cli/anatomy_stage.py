@@ -1,10 +1,11 @@
-"""`Stage`: a broker, a producer, a transactional one and a group at work in this process, recorded."""
+"""`Stage`: a broker, a producer, a transactional one, a group and tasks of Spark at work in this process, recorded."""
 
 from __future__ import annotations
 
 import logging
 import random
 import threading
+from importlib.util import find_spec
 from math import inf
 from pathlib import Path
 from types import TracebackType
@@ -62,6 +63,7 @@ class Stage:
             "payments": self._transact,
             "reader-1": self._read,
             "reader-2": self._come_and_go,
+            "spark-task": self._run_tasks,
         }.items():
             thread = threading.Thread(target=self._act, args=(act, name), name=f"stage-{name}", daemon=True)
             thread.start()
@@ -110,6 +112,12 @@ class Stage:
                     producer.abort_transaction()
                 else:
                     producer.commit_transaction()
+
+    def _run_tasks(self, name: str) -> None:
+        if find_spec("pyarrow") is not None:
+            from barnabas.cli.anatomy_tasks import run_tasks
+
+            run_tasks(self._broker.bootstrap_servers, TOPIC, _TOPICS[0].num_partitions, self._is_over)
 
     def _read(self, name: str) -> None:
         self._consume(name, inf)

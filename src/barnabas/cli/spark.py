@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from barnabas.spark.checkpoint import SourcePosition
 
-COLUMNS = ("source", "topic", "partition", "position", "planned", "begin", "end", "lag", "lost")
+COLUMNS = ("source", "topic", "partition", "position", "planned", "begin", "end", "lag", "lost", "beyond")
 _EXAMPLES = """\
   barnabas spark lag --checkpoint /data/checkpoints/flights
   barnabas spark repair 3e5bf6b2-4bd2-488c-baa2-b218c8dd39ed --rewrite-lost
@@ -80,7 +80,7 @@ def _explain(rows: list[dict[str, Any]]) -> None:
         note("partitions without an end no longer exist, or their leader could not be asked")
     if any(row["lost"] for row in rows):
         note("lost: offsets that the query has not read and the topic no longer has; see failOnDataLoss")
-    if any(row["position"] is not None and row["end"] is not None and row["end"] < row["position"] for row in rows):
-        note("a partition that ends before the query's position was deleted and created again, or lost records")
+    if any(row["beyond"] for row in rows):
+        note("beyond: offsets that the query has read behind the end; the topic was created again, or lost records")
     if any(row["planned"] is not None for row in rows):
         note("planned: the next micro-batch's end; it was begun and not finished, and runs again")

@@ -44,12 +44,14 @@ class LagFigures(TypedDict):
     end: int | None
     lag: int | None
     lost: int | None
+    beyond: int | None
 
 
 class PartitionLag(NamedTuple):
     """A partition of a source: what the query has read, has planned, and what there is; None for what is not known.
 
-    `lag` counts offsets, compacted ones too; `lost` are offsets that it has not read and the topic no longer has.
+    `lag` counts offsets, compacted ones too; `lost` are offsets that it has not read and the topic no longer has;
+    `beyond` are those behind the end that it has read: the topic was made anew, or lost records.
     """
 
     source: int
@@ -72,6 +74,11 @@ class PartitionLag(NamedTuple):
         return None if self.begin is None or self.position is None else max(0, self.begin - self.position)
 
     @property
+    def beyond(self) -> int | None:
+        """How many offsets it has read that are not there any more, at the end."""
+        return None if self.end is None or self.position is None else max(0, self.position - self.end)
+
+    @property
     def figures(self) -> LagFigures:
         """All its figures, those that are reckoned too."""
         return {
@@ -81,6 +88,7 @@ class PartitionLag(NamedTuple):
             "end": self.end,
             "lag": self.lag,
             "lost": self.lost,
+            "beyond": self.beyond,
         }
 
 

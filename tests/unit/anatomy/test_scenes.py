@@ -330,6 +330,25 @@ def test_the_handover_passes_one_batch_at_a_time(cases: list[str], thread: str, 
     assert boxes(found, "handover_cases")[0][0] == cases[-1].replace("_", " ")
 
 
+def test_the_five_cases_of_the_handover_are_counted_over_all_tasks() -> None:
+    found = play(
+        "handover", "tasks",
+        e.RangeBegun(1, "t", 0, 10, 20), e.HandoverMoved(1, "poll_waits", ""), e.HandoverMoved(1, "produced", ""),
+        e.HandoverMoved(1, "taken", ""), e.HandoverMoved(1, "closed", ""),
+        e.RangeBegun(2, "t", 0, 10, 20), e.HandoverMoved(2, "poll_waits", ""),
+        e.HandoverMoved(2, "failed", "KafkaTimeoutError: no data came"),
+    )  # fmt: skip
+    [five] = [one for one in found.lanes if one.title == "handover_five"]
+    assert five.of == {"taken": 1}
+    assert {box.label: box.facts.get("times") for box in five.boxes} == {
+        "poll waits": 2, "produce waits": 0, "woken": 0, "failed": 1, "closed": 1,
+    }  # fmt: skip
+    [failed] = [box for box in five.boxes if box.label == "failed"]
+    assert (failed.kind, failed.facts["task"], failed.facts["error"]) == ("bad", 2, "KafkaTimeoutError: no data came")
+    # Above it stands the task that moved last.
+    assert [label for label, _ in boxes(found, "consumer_thread")] == ["has ended"]
+
+
 def test_an_error_of_the_thread_empties_the_slot_and_is_shown() -> None:
     told = (e.HandoverMoved(1, "produced", ""), e.HandoverMoved(1, "failed", "KafkaTimeoutError: no data came"))
     found = play("spark", "1", *told)

@@ -17,6 +17,7 @@ from barnabas.anatomy.scenes.cluster import ClusterScene
 from barnabas.anatomy.scenes.consumer import ConsumerScene
 from barnabas.anatomy.scenes.exchange import ExchangeScene
 from barnabas.anatomy.scenes.group import GroupScene
+from barnabas.anatomy.scenes.handover import HandoverScene
 from barnabas.anatomy.scenes.log import LogScene
 from barnabas.anatomy.scenes.producer import ProducerScene
 from barnabas.anatomy.scenes.scene import Scene
@@ -36,5 +37,6 @@ SCENES: dict[str, type[Scene]] = {
     "transactions": TransactionScene,
     "query": SparkQueryScene,
     "spark": SparkSourceScene,
+    "handover": HandoverScene,
     "streams": StreamsTaskScene,
 }

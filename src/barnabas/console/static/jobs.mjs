@@ -3,7 +3,6 @@ import { html, t, useDocument, useEvents, enc, count, rate, time, visible, Loadi
 
 const Lag = ({ row }) => html`<td class="num">${count(row.lag)}</td>`;
 // A partition that ends before what was read: it is another one by now, and the query will not go on.
-const isBeyond = (row) => row.end !== null && row.position > row.end;
 const Links = ({ groups }) => groups.map((group, i) => html`${i > 0 && ", "}<a href="#/group/${enc(group)}">${visible(group)}</a>`);
 
 export function Spark() {
@@ -22,10 +21,10 @@ export function Query({ name }) {
   return html`<p><a href="#/spark">${t("menu.spark")}</a> / <b>${visible(name)}</b></p><h1>${visible(name)}</h1><${Problem} error=${error} />${!data && !error && html`<${Loading} />`}
     ${data && html`<div class="tiles">${tile(count(data.query.batch), "spark.batch")}${tile(count(data.query.lag), "spark.lag")}${tile(count(data.query.partitions), "topic.partitions")}</div>
       <p class="dim mono">${visible(data.query.path)}</p><p>${t("spark.finished")}: ${time(data.query.finished)}${data.query.groups.length > 0 && html` · ${t("spark.groups")}: <${Links} groups=${data.query.groups} />`}</p>
-      ${data.query.error && html`<p class="box bad" role="alert">${visible(data.query.error)}</p>`}${data.partitions.some(isBeyond) && html`<p class="box bad" role="alert" data-beyond>${t("spark.beyond")}</p>`}${data.query.isUnfinished && html`<p class="warn">${t("spark.unfinished.what")}</p>`}
+      ${data.query.error && html`<p class="box bad" role="alert">${visible(data.query.error)}</p>`}${data.partitions.some((row) => row.beyond) && html`<p class="box bad" role="alert" data-beyond>${t("spark.beyond")}</p>`}${data.query.isUnfinished && html`<p class="warn">${t("spark.unfinished.what")}</p>`}
       <div class="row"><button onClick=${reload}>${t("action.reload")}</button></div>
       ${data.partitions.length > 0 && html`<div class="wide"><table><caption>${t("spark.offsets")}</caption><thead><tr><th scope="col">${t("topics.name")}</th><th scope="col" class="num">${t("topic.partition")}</th>${["position", "planned", "begin", "end", "lag", "lost"].map((one) => html`<th scope="col" class="num">${t(`spark.${one}`)}</th>`)}</tr></thead>
-        <tbody>${data.partitions.map((row) => html`<tr key=${`${row.source} ${row.topic} ${row.partition}`}><td><a href="#/topic/${enc(row.topic)}">${visible(row.topic)}</a></td><td class="num">${row.partition}</td>${["position", "planned", "begin", "end", "lag"].map((one) => html`<td class="num ${one === "end" && isBeyond(row) ? "bad" : ""}">${count(row[one])}</td>`)}<td class="num ${row.lost ? "bad" : ""}">${count(row.lost)}</td></tr>`)}</tbody></table></div>`}<${Command} line=${data.command} />`}`;
+        <tbody>${data.partitions.map((row) => html`<tr key=${`${row.source} ${row.topic} ${row.partition}`}><td><a href="#/topic/${enc(row.topic)}">${visible(row.topic)}</a></td><td class="num">${row.partition}</td>${["position", "planned", "begin", "end", "lag"].map((one) => html`<td class="num ${one === "end" && row.beyond ? "bad" : ""}">${count(row[one])}</td>`)}<td class="num ${row.lost ? "bad" : ""}">${count(row.lost)}</td></tr>`)}</tbody></table></div>`}<${Command} line=${data.command} />`}`;
 }
 
 export function Streams() {
