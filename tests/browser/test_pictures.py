@@ -177,7 +177,11 @@ def test_the_scenes_of_the_anatomy(tmp_path: Path, browser: Browser, folder: Pat
     with RunningConsole(None) as stage, RunningConsole(None, str(tmp_path)) as films:
         for console, addresses, wanted in (
             (stage, [""], {"producer", "consumer", "exchange", "group", "log", "transactions"}),
-            (films, ["?recording=cluster.jsonl", "?recording=jobs.jsonl"], {"cluster", "query", "spark", "streams"}),
+            (
+                films,
+                ["?recording=cluster.jsonl", "?recording=jobs.jsonl"],
+                {"cluster", "handover", "query", "spark", "streams"},
+            ),
         ):
             watched = Watched(browser.new_page(viewport={"width": WIDTH, "height": 700}), console.url)
             page = watched.page

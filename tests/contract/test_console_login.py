@@ -270,7 +270,8 @@ def test_a_person_without_rights_is_told_what_the_cluster_tells_and_nothing_of_a
         assert MARK.encode() not in body
     else:
         document = json.loads(body)
-        assert (status, sorted(document)) == (403, ["error", "message"]), body
+        assert (status, sorted(document)) == (403, ["error", "message", "status"]), body
+        assert document["status"] == status
         assert document["error"].endswith("AuthorizationError")
 
 

@@ -60,7 +60,8 @@ async def on_kafka_error(request: Request, error: Exception) -> Response:
 
 async def on_fault(request: Request, error: Exception) -> Response:
     """Answer for a fault of the console's own; the log has its traceback."""
-    return JSONResponse({"error": type(error).__name__, "message": "the console failed at this; its log says how"}, 500)
+    told = failure(error) | {"message": "the console failed at this; its log says how"}
+    return JSONResponse(told, told["status"])
 
 
 class Body:

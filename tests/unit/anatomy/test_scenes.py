@@ -144,7 +144,7 @@ def test_a_log_shows_its_segments_and_what_retention_and_compaction_did() -> Non
 
 
 def test_a_lane_counts_what_it_does_not_show() -> None:
-    many = lane("deque", (Box(str(n), str(n), "open", {}) for n in range(MOST_BOXES + 5)))
+    many = lane("deque", (Box(str(n), str(n), "open", {}) for n in range(MOST_BOXES + 5)), partition="t-0")
 
     assert (len(many.boxes), many.more) == (MOST_BOXES, 5)
 
