@@ -101,6 +101,20 @@ class ControllerPushes:
         self._life = -1
         #: Replicas of which no controller has spoken since this broker registered last.
         self._unconfirmed: set[TopicPartition] = set()
+        #: Replicas that the controller takes for out of service, for this broker said so; those that are served again.
+        self._refused: set[TopicPartition] = set()
+        self._mended: set[TopicPartition] = set()
+        self._times_mended = 0
+        self._replicas: ReplicaManager | None = None
+
+    def times_mended(self) -> int:
+        """Count how often a replica was served again that the controller had been told to be out of service."""
+        if self._replicas is not None:
+            for name in self._refused - self._mended:
+                if not self._is_out_of_service(self._replicas, name):
+                    self._mended.add(name)
+                    self._times_mended += 1
+        return self._times_mended
 
     def handle(self, broker: BrokerState, context: RequestContext, request: PushRequest) -> DelayedOperation:
         """Line a request up; it is answered when it has been carried out."""
@@ -133,7 +147,7 @@ class ControllerPushes:
 
     def _carry_out(self, push: _Push, found: list[Message] | errors.KafkaError) -> None:
         self._queue.popleft()
-        request = push.request
+        request, self._replicas = push.request, push.replicas
         code, settings = self._stale(request), [] if isinstance(found, errors.KafkaError) else found
         if not code:
             self.controller_epoch = request.controller_epoch
@@ -173,17 +187,27 @@ class ControllerPushes:
                     records.append(partition_record(topic.topic_id, name.partition, roles[name][1]))
         if not code:
             target.change([*records, *settings], Roles(roles))
+        answers = {name: refused[name] or _failure(target.failed_roles.get(name)) for name in refused}
+        self._note_answers(answers)
         found = []
         for topic in request.topic_states:
-            names = [TopicPartition(topic.topic_name, state.partition_index) for state in topic.partition_states]
+            indexes = [state.partition_index for state in topic.partition_states]
             parts = [
-                LeaderAndIsrPartitionError(
-                    partition_index=name.partition, error_code=refused[name] or _failure(target.failed_roles.get(name))
-                )
-                for name in names
+                LeaderAndIsrPartitionError(partition_index=i, error_code=answers[TopicPartition(topic.topic_name, i)])
+                for i in indexes
             ]
             found.append(LeaderAndIsrTopicError(topic_id=topic.topic_id, partition_errors=parts))
         return LeaderAndIsrResponse(error_code=code, topics=found)
+
+    def _note_answers(self, answers: Mapping[TopicPartition, int]) -> None:
+        failed = {name for name, code in answers.items() if code == errors.KafkaStorageError.code}
+        self._refused -= {name for name, code in answers.items() if not code}
+        self._refused |= failed
+        self._mended = (self._mended & self._refused) - failed
+
+    def _is_out_of_service(self, replicas: ReplicaManager, name: TopicPartition) -> bool:
+        is_offline = name.partition in replicas.offline_partitions(name.topic)
+        return is_offline or _failure(self._target.failed_roles.get(name)) != errors.NONE
 
     def _refusal(
         self, replicas: ReplicaManager, name: TopicPartition, topic_id: bytes, state: LeaderAndIsrPartitionState
@@ -191,7 +215,9 @@ class ControllerPushes:
         if name.partition in replicas.offline_partitions(name.topic):
             return errors.KafkaStorageError.code
         known = replicas.used_partition(*name)
-        if known is not None and known.topic_id == topic_id and state.leader_epoch <= known.leader_epoch:
+        # A role that is held already is news to a controller that takes the replica for out of service.
+        newest = state.leader_epoch - (name not in self._refused)
+        if known is not None and known.topic_id == topic_id and newest < known.leader_epoch:
             return errors.ControllerMovedError.code
         return errors.NONE if self._me in state.replicas else errors.UnknownTopicOrPartitionError.code
 
@@ -270,6 +296,7 @@ class ControllerPushes:
                     continue
                 if state.delete_partition:
                     deleted.append(name)
+                    self._refused.discard(name)
                 elif (partition := replicas.used_partition(*name)) is not None:
                     without_leader = PartitionRegistration(
                         (self._me,), (), NO_LEADER, partition.leader_epoch, partition.partition_epoch

@@ -117,7 +117,8 @@ class ZooKeeperControl:
             self._config, member, self._session, self._random, self._report, self._wall_clock_ms
         )
         self._role.controller.on_changed = self._controller_changed
-        events = LogDirEvents(self._me, self._session, lambda: member.failed_directories)
+        pushes = self._pushes
+        events = LogDirEvents(self._me, self._session, lambda: member.failed_directories + pushes.times_mended())
         self.services: Sequence[Service] = (self._session, *self._role.services, events)
 
     # -- the session -------------------------------------------------------------------------------------------------
