@@ -175,6 +175,7 @@ def test_a_broker_of_theirs_ends_and_comes_back_under_our_controller(
         world.brokers[1].stop(kill=not stops)
         eventually(lambda: 1 not in world.leaders(topic) and -1 not in world.leaders(topic), 30)
         assert time.monotonic() - began < 15
+        two_of_theirs.wait_until_gone(1)
         world.brokers[1].start()
         world.prefer(topic)
         eventually(lambda: world.leaders(topic) == [1, 1])

@@ -247,6 +247,17 @@ class ZooKeeperCluster:
                 self.brokers[number].start()
             time.sleep(0.2)
 
+    def wait_until_gone(self, number: int) -> None:
+        """Wait until the session of a killed broker has ended: Apache Kafka ends at its start while the znode is there.
+
+        A controller of ours has moved its partitions long before that (NodeExistsException, KafkaZkClient).
+        """
+        deadline = time.monotonic() + 30
+        with self._client() as client:
+            while client.exists(f"{CHROOT}/brokers/ids/{number}") is not None:
+                assert time.monotonic() < deadline, f"broker {number} is still registered"
+                time.sleep(0.1)
+
     def _wait_for_deletions(self) -> None:
         deadline = time.monotonic() + 30
         with self._client() as client:
