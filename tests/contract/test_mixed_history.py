@@ -17,7 +17,7 @@ from barnabas import AdminClient
 from tests.contract.history_load import HistoryLoad
 from tests.contract.mixed_world import SOON, World
 from tests.contract.waiting import eventually
-from tests.peers import apache_kafka
+from tests.peers import apache_kafka, zookeeper
 from tests.peers.mixed_cluster import MixedCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(580)]
@@ -82,14 +82,15 @@ def test_a_history_under_faults_in_turn_has_no_anomaly(world: World, fault: obje
     world.check_replicas_are_equal(topic)
 
 
-@pytest.fixture
-def all_theirs() -> Iterator[World]:
-    """Three brokers of Apache Kafka."""
-    missing = apache_kafka.why_not()
+@pytest.fixture(params=["quorum", "zookeeper"])
+def all_theirs(request: pytest.FixtureRequest) -> Iterator[World]:
+    """Three brokers of Apache Kafka, 4.3 under a controller or 3.9 under ZooKeeper."""
+    is_quorum = request.param == "quorum"
+    missing = apache_kafka.why_not() if is_quorum else zookeeper.why_not()
     if missing:
         pytest.skip(missing)
     with (
-        MixedCluster(theirs=3, ours=0) as cluster,
+        MixedCluster(theirs=3, ours=0) if is_quorum else zookeeper.ZooKeeperCluster(theirs=3, ours=0) as cluster,
         AdminClient({"bootstrap.servers": cluster.bootstrap_servers, **SOON}) as admin,
     ):
         yield World(cluster, admin)
@@ -98,10 +99,9 @@ def all_theirs() -> Iterator[World]:
 def test_a_whole_cluster_goes_from_java_to_barnabas_and_back_with_its_data(all_theirs: World) -> None:
     """One broker after the other, each with its data directory, while producers and consumers run."""
     world, cluster = all_theirs, all_theirs.cluster
-    assert isinstance(cluster, MixedCluster)
     topic = world.create("rolling", {n: [(n + k) % 3 + 1 for k in range(3)] for n in range(PARTITIONS)})
     with HistoryLoad(world.settings, topic, PARTITIONS) as load:
-        for change in (cluster.replace_by_ours, cluster.give_back):
+        for change in (cluster.replacements.replace, cluster.replacements.give_back):
             for number in (1, 2, 3):
                 change(number)
                 eventually(lambda: world.is_whole(topic), 90)

@@ -195,7 +195,6 @@ def test_a_data_directory_goes_from_java_to_ours_and_back(world: World, cluster:
     java = cluster.theirs[number]
     with Traffic(world.settings, **{"group.id": "rolling"}) as traffic:
         traffic.wait_until_read(100, 30)
-        java.stop()
         with cluster.replaced_by_ours(number):
             eventually(lambda: world.is_whole(TOPIC), 90)
             world.prefer(TOPIC)

@@ -122,6 +122,40 @@ class BarnabasBroker:
         os.kill(self._process.pid, signal.SIGCONT)
 
 
+class Replacements:
+    """Brokers of ours in the place of brokers of Apache Kafka: with their id, their address and their data."""
+
+    def __init__(self, theirs: Mapping[int, ApacheKafka]) -> None:
+        self._theirs = theirs
+        self._made: list[BarnabasBroker] = []
+        self._in_place: dict[int, BarnabasBroker] = {}
+
+    def replace(self, number: int, settings: Mapping[str, str] | None = None) -> BarnabasBroker:
+        """Stop a broker of theirs, and run one of ours in its place, with these settings more."""
+        theirs, ours = self._theirs[number], BarnabasBroker()
+        theirs.stop()
+        ours.port, ours.bootstrap_servers = theirs.port, theirs.bootstrap_servers
+        ours.settings.update({**theirs.settings, **(settings or {}), "log.dirs": str(theirs.folder / "data")})
+        self._made.append(ours)
+        self._in_place[number] = ours
+        return ours.start()
+
+    def end(self, number: int) -> None:
+        """Stop our broker."""
+        self._in_place.pop(number).stop()
+
+    def give_back(self, number: int) -> None:
+        """Stop our broker, and run theirs again."""
+        self.end(number)
+        self._theirs[number].start()
+
+    def close(self, *, failed: bool) -> None:
+        """Kill what still runs, and remove what it wrote for itself."""
+        for ours in self._made:
+            ours.stop(kill=True)
+            remove_folder(ours.folder, failed=failed)
+
+
 class MixedCluster:
     """Brokers 1, 2, ... of Apache Kafka, then ours, in racks rack-1, rack-2, ...; a context manager.
 
@@ -155,8 +189,7 @@ class MixedCluster:
         self.theirs = {number: ApacheKafka(heap=self.broker_heap) for number in range(1, theirs + 1)}
         self.ours = {number: BarnabasBroker() for number in range(theirs + 1, theirs + ours + 1)}
         self.proxies: dict[int, FaultProxy] = {}
-        self._in_place: dict[int, BarnabasBroker] = {}
-        self._replacements: list[BarnabasBroker] = []
+        self.replacements = Replacements(self.theirs)
         self.brokers: dict[int, ApacheKafka | BarnabasBroker] = {**self.theirs, **self.ours}
         for node in self.controllers.values():
             # The port that is waited for; a controller has no other.
@@ -197,23 +230,10 @@ class MixedCluster:
     ) -> None:
         for proxy in self.proxies.values():
             proxy.close()
-        for node in [*self._replacements, *self.brokers.values(), *self.controllers.values()]:
+        self.replacements.close(failed=kind is not None)
+        for node in [*self.brokers.values(), *self.controllers.values()]:
             node.stop(kill=True)
             remove_folder(node.folder, failed=kind is not None)
-
-    def replace_by_ours(self, number: int) -> None:
-        """Stop a broker of theirs, and run one of ours in its place: its id, address and data."""
-        theirs, ours = self.theirs[number], BarnabasBroker()
-        theirs.stop()
-        ours.port, ours.bootstrap_servers = theirs.port, theirs.bootstrap_servers
-        ours.settings.update({**theirs.settings, "log.dirs": str(self.data_of(number))})
-        self._replacements.append(ours)
-        self._in_place[number] = ours.start()
-
-    def give_back(self, number: int) -> None:
-        """Stop our broker that was put in the place of one of theirs, and run that again."""
-        self._in_place.pop(number).stop()
-        self.theirs[number].start()
 
     def data_of(self, number: int) -> Path:
         """The directory with a broker's logs."""

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from tests.peers.apache_kafka import ApacheKafka, free_port
 from tests.peers.maven import Jars
-from tests.peers.mixed_cluster import BarnabasBroker
+from tests.peers.mixed_cluster import BarnabasBroker, Replacements
 from tests.peers.secure_kafka import Certificates
 from tests.support.node_folders import make_folder, remove_folder
 
@@ -165,6 +165,7 @@ class ZooKeeperCluster:
             number: ApacheKafka(heap="256m", class_path=jars, zookeeper=connect) for number in range(1, theirs + 1)
         }
         self.ours = {number: BarnabasBroker() for number in range(theirs + 1, theirs + ours + 1)}
+        self.replacements = Replacements(self.theirs)
         self.brokers: dict[int, ApacheKafka | BarnabasBroker] = {**self.theirs, **self.ours}
         for number, broker in self.brokers.items():
             own = {"broker.id": str(number), "broker.rack": f"rack-{number}", "zookeeper.connect": connect}
@@ -206,6 +207,7 @@ class ZooKeeperCluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.replacements.close(failed=kind is not None)
         for node in self.brokers.values():
             node.stop(kill=True)
             remove_folder(node.folder, failed=kind is not None)
@@ -278,16 +280,9 @@ class ZooKeeperCluster:
 
     @contextmanager
     def replaced_by_ours(self, number: int) -> Iterator[BarnabasBroker]:
-        """Run a broker of ours in the place of one of theirs that was stopped, on its address and its data."""
-        theirs, ours = self.theirs[number], BarnabasBroker()
-        ours.port, ours.bootstrap_servers = theirs.port, theirs.bootstrap_servers
-        ours.settings.update({**theirs.settings, **self._shown, "log.dirs": str(self.data_of(number))})
-        try:
-            yield ours.start()
-            ours.stop()
-        finally:
-            ours.stop(kill=True)
-            remove_folder(ours.folder)
+        """Run a broker of ours in the place of one of theirs, on its address and its data."""
+        yield self.replacements.replace(number, self._shown)
+        self.replacements.end(number)
 
     def data_of(self, number: int) -> Path:
         """The directory with a broker's logs."""
