@@ -47,12 +47,19 @@ class FetchSession:
 class FetchSessionCache:
     """At most `slots` sessions; when it is full, one that was not used lately has to go, or there is no new one."""
 
-    __slots__ = ("_random", "_sessions", "_slots")
+    __slots__ = ("_random", "_sessions", "_slots", "evictions")
 
     def __init__(self, slots: int, random: random.Random):
         self._slots = slots
         self._random = random
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        #: How many had to go for others.
+        self.evictions = 0
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions all sessions have together."""
+        return sum(len(session.targets) for session in self._sessions.values())
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -64,6 +71,7 @@ class FetchSessionCache:
             if oldest is None or now - oldest.last_used <= MIN_EVICTION_SECONDS:
                 return None
             self.remove(oldest.id)
+            self.evictions += 1
         id = self._random.randint(1, 2**31 - 1)
         while id in self._sessions:
             id = self._random.randint(1, 2**31 - 1)

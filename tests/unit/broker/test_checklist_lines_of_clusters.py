@@ -111,6 +111,18 @@ def test_the_controller_watches_the_other_brokers() -> None:
     assert [controllers.active.state.is_active(number) for number in (1, 2, 3)] == [True, False, True]
 
 
+@pytest.mark.shows(
+    "S3.8", breaks="barnabas.broker.zookeeper.controller.active_controller:ActiveController._brokers_changed"
+)
+def test_the_controller_under_zookeeper_watches_the_other_brokers() -> None:
+    world = ControllerWorld().start()
+    watching = world.controller.controller.active
+    assert watching is not None
+    assert sorted(watching.context.brokers) == [1, 2, 3]
+    world.kill(3)
+    assert sorted(watching.context.brokers) == [1, 2]
+
+
 @pytest.mark.shows("S3.9", breaks="barnabas.broker.controller.partition_change_builder:PartitionChangeBuilder._elect")
 def test_what_a_lost_broker_led_is_led_by_a_replica_in_sync_and_replicas_stay_where_they_are() -> None:
     controllers = three_brokers()
@@ -120,6 +132,18 @@ def test_what_a_lost_broker_led_is_led_by_a_replica_in_sync_and_replicas_stay_wh
     assert leaders(controllers, "flights", 3) == [1, 3, 3]
     assert [controllers.partition("flights", index).replicas for index in range(3)] == [(1, 2, 3), (2, 3, 1), (3, 1, 2)]
     assert all(2 not in controllers.partition("flights", index).isr for index in range(3))
+
+
+@pytest.mark.shows("S3.9", breaks="barnabas.broker.zookeeper.controller.election:elect")
+def test_under_zookeeper_too_what_a_lost_broker_led_is_led_by_a_replica_in_sync() -> None:
+    world = ControllerWorld().start()
+    world.create("flights", [1, 2, 3], [2, 3, 1], [3, 1, 2])
+    world.settle()
+    assert [world.state("flights", index).leader for index in range(3)] == [1, 2, 3]
+    world.kill(2)
+    assert [world.state("flights", index).leader for index in range(3)] == [1, 3, 3]
+    assert world.topic("flights").replicas == {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2)}
+    assert all(2 not in world.state("flights", index).isr for index in range(3))
 
 
 @pytest.mark.shows("S3.15", breaks="barnabas.broker.handlers.find_coordinator:handle")

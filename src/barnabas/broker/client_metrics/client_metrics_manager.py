@@ -114,6 +114,12 @@ class ClientMetricsManager:
         self._random = random
         self.max_bytes = max_bytes
         self._instances: OrderedDict[bytes, _Instance] = OrderedDict()
+        #: Pushes for a subscription that was not the client's any more.
+        self.unknown_subscriptions = 0
+
+    def __len__(self) -> int:
+        """How many clients are known."""
+        return len(self._instances)
 
     def subscription(self, instance_id: bytes, client: TelemetryClient, now: float) -> tuple[bytes, Subscription]:
         """Return what a client is asked for, and its id: a new one for a client that has none yet.
@@ -156,6 +162,7 @@ class ClientMetricsManager:
             raise errors.ThrottlingQuotaExceededError(f"{name} pushed before its push interval was over")
         instance.pushed_at, instance.has_to_ask = now, True
         if request.subscription_id != instance.subscription.id:
+            self.unknown_subscriptions += 1
             raise errors.UnknownSubscriptionIdError(f"{name} pushed for a subscription that is not its own any more")
         compression_type, size = request.compression_type, len(request.metrics)
         if not 0 <= compression_type < len(CODECS):

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from barnabas.broker.groups.consumer.classic_members import ClassicMembers
     from barnabas.broker.groups.consumer.heartbeat import ConsumerMembership
     from barnabas.broker.groups.group import Group
+    from barnabas.broker.groups.group_counts import GroupCounts
     from barnabas.broker.groups.share.offsets import EndOffset
     from barnabas.broker.groups.share.share_groups import ShareGroups
     from barnabas.broker.groups.topic_image import TopicImage
@@ -435,6 +436,16 @@ class GroupCoordinator:
         from barnabas.broker.groups.consumer.description import describe
 
         return describe(group, self._settings, self._image)
+
+    @property
+    def counts(self) -> GroupCounts:
+        """What happened to groups since the broker was started."""
+        return self._store.counts
+
+    @property
+    def committed_offsets(self) -> int:
+        """How many offsets are committed, of all groups that are coordinated here."""
+        return len(self._offsets)
 
     # --- share groups
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.groups.classic_group import ClassicGroup
 from barnabas.broker.groups.consumer_group import ConsumerGroup
+from barnabas.broker.groups.group_counts import GroupCounts
 
 if TYPE_CHECKING:
     from barnabas.broker.coordinator.coordinator_log import CoordinatorLog
@@ -24,11 +25,12 @@ MAX_GROUPS = 200_000
 class GroupStore:
     """Group id → group, of either protocol. A change is a `Draft`: its records are written before it is made."""
 
-    __slots__ = ("_by_partition", "_log", "_reported_full", "_tried_again", "groups", "warn")
+    __slots__ = ("_by_partition", "_log", "_reported_full", "_tried_again", "counts", "groups", "warn")
 
     def __init__(self, log: CoordinatorLog, warn: Callable[[str], None]):
         self._log = log
         self.warn = warn
+        self.counts = GroupCounts()
         self._reported_full = False
         #: Partition → what cannot be written there and is tried again, as far as it is told.
         self._tried_again: dict[int, set[str]] = {}

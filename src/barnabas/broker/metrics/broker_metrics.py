@@ -46,6 +46,9 @@ _OUTCOMES = {
 }
 
 
+_PURGATORY = "kafka_server_delayedoperationpurgatory_"
+
+
 class BrokerMetrics(Collector):
     """Collects the numbers of one broker; an observer of its requests."""
 
@@ -93,6 +96,7 @@ class BrokerMetrics(Collector):
         yield from self._requests.collect(now)
         yield from self._topics()
         yield from self._cluster()
+        yield from self._waiting()
         yield from self._logs.collect(now)
         yield from self._coordinators.collect(now_ms)
         yield from self._shares.collect(now)
@@ -131,7 +135,6 @@ class BrokerMetrics(Collector):
             ("replicamanager_partitioncount", "Replicas on this broker", len(partitions)),
             ("replicamanager_leadercount", "Partitions that this broker leads", sum(p.is_leader for p in partitions)),
             ("replicamanager_offlinereplicacount", "Replicas that are offline", state.replica_manager.offline_count),
-            ("delayedoperationpurgatory_purgatorysize", "Requests that wait", state.purgatory.parked),
         ):
             yield GaugeMetricFamily(f"kafka_server_{name}", what, value)
         for name, what, number in () if state.member is None else state.member.controller_numbers():
@@ -164,9 +167,27 @@ class BrokerMetrics(Collector):
             ("controller_kafkacontroller_globaltopiccount", "Topics of the cluster", len(topics)),
             ("controller_kafkacontroller_globalpartitioncount", "Partitions of the cluster", partitions),
             ("controller_kafkacontroller_offlinepartitionscount", "Partitions that nobody serves", offline),
-            ("server_delayedoperationpurgatory_purgatorysize", "Requests that wait", state.purgatory.parked),
         ):
             yield GaugeMetricFamily(f"kafka_{name}", what, value)
+
+    def _waiting(self) -> Iterator[Metric]:
+        """Return what requests leave behind: fetch sessions, and operations that wait."""
+        state = self._core.state
+        sessions, cache = state.fetch_sessions, "kafka_server_fetchsessioncache_"
+        for name, what, value in (
+            (f"{cache}numincrementalfetchsessions", "Fetch sessions (KIP-227)", len(sessions)),
+            (f"{cache}numincrementalfetchpartitionscached", "Partitions in all fetch sessions", sessions.partitions),
+            (f"{_PURGATORY}purgatorysize", "Requests that wait", state.purgatory.parked),
+            (f"{_PURGATORY}numdelayedoperations", "Requests that wait", state.purgatory.parked),
+        ):
+            yield GaugeMetricFamily(name, what, value)
+        clients = state.client_metrics
+        told, what = "kafka_server_client_metrics_", "Clients that are known by what they push (KIP-714)"
+        yield GaugeMetricFamily(f"{told}instance_count", what, 0 if clients is None else len(clients))
+        what, unknown = "Pushes for another subscription", 0 if clients is None else clients.unknown_subscriptions
+        yield CounterMetricFamily(f"{told}unknown_subscription_request_count", what, unknown)
+        evicted = "Fetch sessions that had to go for others"
+        yield CounterMetricFamily(f"{cache}incrementalfetchsessionevictions", evicted, sessions.evictions)
 
     def _connections(self) -> Iterator[Metric]:
         counts: dict[str, int] = dict.fromkeys(self._core.state.advertised, 0)

@@ -18,6 +18,15 @@ CONSUMER_STATES = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
 SHARE_STATES = ("Empty", "Stable", "Dead")
 STREAMS_STATES = ("Empty", "NotReady", "Assigning", "Reconciling", "Stable", "Dead")
 _COORDINATOR = "kafka_server_group_coordinator_metrics"
+_OFFSETS = "kafka_coordinator_group_groupmetadatamanager_numoffsets"
+#: What `GroupCounts` counts.
+_HAPPENED = {
+    "offset_commit": "Offsets that were committed, but for those in transactions",
+    "offset_deletion": "Offsets that were deleted on request",
+    "offset_expiration": "Offsets that were kept for as long as they are to be",
+    "group_completed_rebalance": "Rebalances of groups of the classic protocol that were completed",
+    "consumer_group_rebalance": "Group epochs that groups of the consumer protocol have begun",
+}
 
 
 class CoordinatorMetrics:
@@ -59,6 +68,12 @@ class CoordinatorMetrics:
             for state in names:
                 states.add_metric((state,), counts.get((kind, state), 0))
             yield states
+        yield GaugeMetricFamily(
+            _OFFSETS, "Offsets that groups have committed", groups.committed_offsets if groups else 0
+        )
+        for name, what in _HAPPENED.items():
+            happened = 0 if groups is None else getattr(groups.counts, name)
+            yield CounterMetricFamily(f"{_COORDINATOR}_{name}_count", what, happened)
         rebalances = 0 if groups is None else groups.share_rebalances
         what = "Group epochs that share groups have begun"
         yield CounterMetricFamily(f"{_COORDINATOR}_share_group_rebalance_count", what, rebalances)

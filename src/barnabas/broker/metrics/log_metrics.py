@@ -13,6 +13,7 @@ from barnabas.broker.metrics.request_metrics import add_quantiles
 
 if TYPE_CHECKING:
     from barnabas.broker.log.log_directories import Logs
+    from barnabas.broker.log.log_manager import DirectoryState
 
 #: So many flushes between two scrapes are looked at.
 _MOST_FLUSHES = 100_000
@@ -50,14 +51,24 @@ class LogMetrics:
         add_quantiles(flushes, {}, self._flushes, now)
         yield flushes
         yield from self._cleaner()
-        offline_directory = sum(
-            found.problem is not None or (not found.manager.logs and bool(found.manager.unopened.failures))
-            for found in self._logs.directories
+        yield from self._directories()
+        yield GaugeMetricFamily(
+            "kafka_server_replicamanager_produceridcount",
+            "Producers that the logs remember, idempotent and transactional ones",
+            sum(len(log.producer_state.producers) for log in self._logs.logs.values()),
         )
+
+    def _directories(self) -> Iterator[Metric]:
+        offline = GaugeMetricFamily(
+            "kafka_log_logmanager_logdirectoryoffline", "1: no partition of it is served", labels=("logdirectory",)
+        )
+        for found in self._logs.directories:
+            offline.add_metric((found.manager.directory,), _is_out_of_service(found))
+        yield offline
         yield GaugeMetricFamily(
             "kafka_log_logmanager_offlinelogdirectorycount",
             "Data directories of which no partition is served",
-            offline_directory,
+            sum(_is_out_of_service(found) for found in self._logs.directories),
         )
 
     def _partitions(self) -> Iterator[Metric]:
@@ -94,3 +105,7 @@ class LogMetrics:
         yield GaugeMetricFamily(
             "kafka_log_logcleaner_cleaner_recopy_percent", "What the last cleaning kept, of what it read", kept
         )
+
+
+def _is_out_of_service(found: DirectoryState) -> bool:
+    return found.problem is not None or (not found.manager.logs and bool(found.manager.unopened.failures))

@@ -139,10 +139,15 @@ def _in_sync(partition: Partition) -> int:
     return 1 if partition.in_sync is None else len(partition.in_sync.state.isr)
 
 
+def _unstable(partition: Partition) -> int:
+    return partition.log.high_watermark - partition.log.last_stable_offset
+
+
 _OF_PARTITIONS: tuple[tuple[str, str, Callable[[Partition], int]], ...] = (
     ("replicascount", "Replicas of a partition that is led here", _replicas),
     ("insyncreplicascount", "Those of them that are in sync", _in_sync),
     ("underreplicated", "1 where a replica is not in sync", _is_under),
     ("underminisr", "1 where acks=all is refused", _is_under_min),
     ("atminisr", "1 where no replica may be lost", _is_at_min),
+    ("laststableoffsetlag", "How many committed offsets are not read by read_committed yet", _unstable),
 )

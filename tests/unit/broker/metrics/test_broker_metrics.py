@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas.broker.log.os_filesystem import OsFileSystem
@@ -12,22 +14,30 @@ from barnabas.broker.network.login_counts import LoginOutcome
 from barnabas.broker.request import Request
 from barnabas.errors import KafkaStorageError
 from barnabas.protocol.message import Message
+from barnabas.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from barnabas.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from barnabas.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from barnabas.protocol.messages.metadata_request import MetadataRequest
 from barnabas.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from tests.support.core_broker import CoreBroker, CoreClient, batch, create, produce
+from barnabas.protocol.messages.offset_delete_request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from barnabas.protocol.messages.sync_group_request import SyncGroupRequest
+from tests.support.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
 
 
 class Observed:
     """A broker whose metrics are taken."""
 
-    def __init__(self) -> None:
-        self.broker = CoreBroker()
+    def __init__(self, settings: dict[str, Any] | None = None) -> None:
+        self.broker = CoreBroker({"group.initial.rebalance.delay.ms": 0, **(settings or {})})
         self.metrics = BrokerMetrics(self.broker.node, lambda: self.broker.instant, lambda: 0.0)
         self.broker.node.core.observers.append(self.metrics)
         self.broker.node.core.shortcut_observer = self.metrics
@@ -194,6 +204,49 @@ def test_groups_and_transactions_are_counted_by_state_and_not_loaded_for_it(obse
     assert found["kafka_coordinator_group_groupmetadatamanager_numgroupsempty"] == 1
     assert found['kafka_server_group_coordinator_metrics_group_count{protocol="classic"}'] == 1
     assert found['barnabas_transactions{state="Empty"}'] == 1
+
+
+def test_what_happens_to_groups_is_counted(observed: Observed) -> None:
+    ask = observed.client.request
+    ask(create("t", 2), 7)
+    commits = [OffsetCommitRequestPartition(partition_index=number, committed_offset=1) for number in range(2)]
+    ask(OffsetCommitRequest(group_id="g", topics=[OffsetCommitRequestTopic(name="t", partitions=commits)]), 8)
+    gone = OffsetDeleteRequestTopic(name="t", partitions=[OffsetDeleteRequestPartition(1)])
+    ask(OffsetDeleteRequest(group_id="g", topics=[gone]), 0)
+    of_consumer = {"member_id": "a", "rebalance_timeout_ms": 1, "subscribed_topic_names": ["t"], "topic_partitions": []}
+    ask(ConsumerGroupHeartbeatRequest(group_id="consumers", **of_consumer), 1)
+    classic = {"group_id": "classics", "member_id": "", "protocol_type": "consumer", "session_timeout_ms": 10_000}
+    joins = JoinGroupRequest(**classic, rebalance_timeout_ms=1000, protocols=[JoinGroupRequestProtocol("range", b"")])
+    joined = ask(joins, 3)
+    synced = SyncGroupRequest(group_id="classics", generation_id=joined.generation_id, member_id=joined.member_id)
+    ask(synced, 2)
+
+    found = observed.samples()
+    of_groups = "kafka_server_group_coordinator_metrics_"
+    counts = {name.removeprefix(of_groups): value for name, value in found.items() if name.endswith("_count_total")}
+    assert counts["offset_commit_count_total"] == 2
+    assert counts["offset_deletion_count_total"] == 1
+    assert counts["offset_expiration_count_total"] == 0
+    assert counts["consumer_group_rebalance_count_total"] == 1
+    assert counts["group_completed_rebalance_count_total"] == 1
+    assert found["kafka_coordinator_group_groupmetadatamanager_numoffsets"] == 1
+
+
+def test_fetch_sessions_are_counted_until_others_need_their_place() -> None:
+    observed = Observed({"max.incremental.fetch.session.cache.slots": 1})
+    observed.client.request(create("t"), 7)
+    observed.client.request(fetch("t", session_epoch=0), 12)
+    sessions = "kafka_server_fetchsessioncache_"
+    found = observed.samples()
+    assert found[f"{sessions}numincrementalfetchsessions"] == 1
+    assert found[f"{sessions}numincrementalfetchpartitionscached"] == 1
+    assert found[f"{sessions}incrementalfetchsessionevictions_total"] == 0
+
+    observed.broker.advance(300)
+    observed.client.request(fetch("t", session_epoch=0), 12)
+    found = observed.samples()
+    assert found[f"{sessions}numincrementalfetchsessions"] == 1
+    assert found[f"{sessions}incrementalfetchsessionevictions_total"] == 1
 
 
 def test_flushes_are_timed_only_while_somebody_wants_to_know(tmp_path: object) -> None:

@@ -215,6 +215,7 @@ class Rebalance:
             if member.answer_sync(response):
                 self.sessions.renew(group, member, at)
         group.transition_to(STABLE, at.now_ms)
+        self._store.counts.group_completed_rebalance += 1
 
     def propagate_error(self, group: ClassicGroup, error_code: int, at: Instant) -> None:
         """Take all assignments back and answer each parked SyncGroup with `error_code`."""

@@ -213,6 +213,7 @@ class ConsumerMembership:
         found = metadata_hash(group.subscribed_topics, self._image)
         if changed or found != group.metadata_hash:
             draft.put_epoch(group.epoch + 1, found)
+            self._store.counts.consumer_group_rebalance += 1
 
     def approach_target(
         self,
@@ -269,6 +270,7 @@ class ConsumerMembership:
             draft.remove_regex(regex)
         draft.put_epoch(group.epoch + 1, metadata_hash(draft.group.subscribed_topics, self._image))
         draft.commit(self._store, at)
+        self._store.counts.consumer_group_rebalance += 1
         for member in members:
             self.end_timers(group.group_id, member.member_id)
 

@@ -59,7 +59,9 @@ class OffsetExpiration:
         group_id = group.group_id
         expired = self._expired(group, at.now_ms)
         for start in range(0, len(expired), _TOMBSTONES_PER_WRITE):
-            self._offset_manager.remove(group_id, expired[start : start + _TOMBSTONES_PER_WRITE], at)
+            gone = expired[start : start + _TOMBSTONES_PER_WRITE]
+            self._offset_manager.remove(group_id, gone, at)
+            self._store.counts.offset_expiration += len(gone)
         in_use = self._offsets.of_group(group_id) or self._offsets.has_open_transactions(group_id)
         awaited = isinstance(group, ClassicGroup) and group.pending_members
         if group.is_empty and not in_use and not awaited:

@@ -111,6 +111,7 @@ class OffsetManager:
             )
         draft.afterwards(partial(self._store.ensure_group, group_id, at.now_ms))
         self._store.commit(group_id, draft, at)
+        self._store.counts.offset_commit += len(commits)
 
     def _committing_group(self, request: OffsetCommitRequest, version: int) -> Group | None:
         # None: a commit from outside any group management makes a simple group, once it is written.
@@ -243,6 +244,7 @@ class OffsetManager:
             answers = [OffsetDeleteResponsePartition(index, _SUBSCRIBED if subscribed else 0) for index in indexes]
             topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
         self.remove(request.group_id, gone, at)
+        self._store.counts.offset_deletion += len(gone)
         return OffsetDeleteResponse(topics=topics)
 
     def remove(self, group_id: str, partitions: list[tuple[str, int]], at: Instant) -> None:

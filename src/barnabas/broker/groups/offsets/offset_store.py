@@ -37,6 +37,10 @@ class OffsetStore:
         """Give all committed offsets of a group; not to be changed."""
         return self._committed.get(group_id, {})
 
+    def __len__(self) -> int:
+        """How many offsets are committed."""
+        return sum(len(partitions) for topics in self._committed.values() for partitions in topics.values())
+
     def group_ids(self) -> list[str]:
         """Give the groups with committed or pending offsets."""
         return list({**self._committed, **self._open_transactions})
