@@ -134,7 +134,9 @@ def test_what_a_lost_broker_led_is_led_by_a_replica_in_sync_and_replicas_stay_wh
     assert all(2 not in controllers.partition("flights", index).isr for index in range(3))
 
 
-@pytest.mark.shows("S3.9", breaks="barnabas.broker.zookeeper.controller.election:elect")
+@pytest.mark.shows(
+    "S3.9", breaks="barnabas.broker.zookeeper.controller.partition_state_machine:PartitionStateMachine._elected"
+)
 def test_under_zookeeper_too_what_a_lost_broker_led_is_led_by_a_replica_in_sync() -> None:
     world = ControllerWorld().start()
     world.create("flights", [1, 2, 3], [2, 3, 1], [3, 1, 2])
