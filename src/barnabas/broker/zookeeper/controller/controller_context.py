@@ -48,7 +48,10 @@ class Replica(NamedTuple):
 
 
 class ReplicaAssignment(NamedTuple):
-    """The replicas of a partition; while it is reassigned with those that come and those that go."""
+    """The replicas of a partition; while it is reassigned with those that come and those that go.
+
+    A replica in `adding` and in `removing` is neither of what was nor of what is to be: its broker is to delete it.
+    """
 
     replicas: tuple[int, ...] = ()
     adding: tuple[int, ...] = ()
@@ -68,6 +71,11 @@ class ReplicaAssignment(NamedTuple):
     def target(self) -> tuple[int, ...]:
         """The replicas after the reassignment."""
         return tuple(replica for replica in self.replicas if replica not in self.removing)
+
+    @property
+    def coming(self) -> tuple[int, ...]:
+        """The replicas that are to join."""
+        return tuple(replica for replica in self.adding if replica not in self.removing)
 
     def reassigned_to(self, target: Sequence[int]) -> ReplicaAssignment:
         """Return the way to another assignment, from where the partition was before any reassignment."""

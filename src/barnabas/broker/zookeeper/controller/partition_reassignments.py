@@ -135,15 +135,27 @@ class PartitionReassignments:
 
     def shown(self, name: TopicPartition) -> ReplicaAssignment:
         """Return the assignment of a partition as clients are told of it: with what is not deleted yet."""
-        return self._with_what_goes(name, self._context.assignment(name))
-
-    def _with_what_goes(self, name: TopicPartition, found: ReplicaAssignment) -> ReplicaAssignment:
-        left = tuple(sorted(self._stopping.get(name, set()).difference(found.replicas)))
+        found = self._context.assignment(name)
+        left = self._left(name, found)
         return ReplicaAssignment((*found.replicas, *left), found.adding, (*found.removing, *left))
 
-    def all_shown(self, topic: str) -> dict[int, ReplicaAssignment]:
-        """Return the assignments of a topic, as its znode has them too: the next controller deletes what is not yet."""
-        return {index: self.shown(TopicPartition(topic, index)) for index in self._context.assignments[topic]}
+    def _left(self, name: TopicPartition, found: ReplicaAssignment) -> tuple[int, ...]:
+        return tuple(sorted(self._stopping.get(name, set()).difference(found.replicas)))
+
+    def _with_what_is_left(self, name: TopicPartition, found: ReplicaAssignment) -> ReplicaAssignment:
+        """Return what the znode is to have.
+
+        Were what is left not added as well, a reassignment that is cancelled at the next controller would end with it
+        among the replicas: it is no part of what was before.
+        """
+        left = self._left(name, found)
+        return ReplicaAssignment((*found.replicas, *left), (*found.adding, *left), (*found.removing, *left))
+
+    def kept(self, topic: str) -> dict[int, ReplicaAssignment]:
+        """Return the assignments of a topic as its znode has them: the next controller deletes what is not yet."""
+        context = self._context
+        names = [TopicPartition(topic, index) for index in context.assignments[topic]]
+        return {name.partition: self._with_what_is_left(name, context.assignment(name)) for name in names}
 
     # -- replicas that go --------------------------------------------------------------------------------------------
 
@@ -179,7 +191,7 @@ class PartitionReassignments:
             yield from self._tell_new_epoch(name, assignment)
             new = [
                 replica
-                for replica in (Replica(name, broker) for broker in assignment.adding)
+                for replica in (Replica(name, broker) for broker in assignment.coming)
                 if self._context.replica_states.get(replica) in (None, ReplicaState.NON_EXISTENT)
             ]
             yield from self._replicas.handle(new, ReplicaState.NEW)
@@ -206,7 +218,7 @@ class PartitionReassignments:
 
     def _end(self, name: TopicPartition, assignment: ReplicaAssignment) -> Program[None]:
         context = self._context
-        yield from self._replicas.handle([Replica(name, one) for one in assignment.adding], ReplicaState.ONLINE)
+        yield from self._replicas.handle([Replica(name, one) for one in assignment.coming], ReplicaState.ONLINE)
         completed = ReplicaAssignment(assignment.target)
         context.assign(name, completed)
         yield from self._move_leader(name, completed)
@@ -269,7 +281,7 @@ class PartitionReassignments:
                 context.leadership[name] = written[name]
                 batch = self._environment.new_batch()
                 batch.lead(assignment.origin, name, written[name], assignment, is_new=False)
-                batch.lead(assignment.adding, name, written[name], assignment, is_new=True)
+                batch.lead(assignment.coming, name, written[name], assignment, is_new=True)
                 batch.send()
 
     def _stop(self, name: TopicPartition, brokers: Sequence[int]) -> Program[None]:
@@ -290,5 +302,5 @@ class PartitionReassignments:
         return [one for one in (Replica(name, broker) for broker in brokers) if one in states]
 
     def _set_assignment(self, name: TopicPartition, assignment: ReplicaAssignment) -> Program[None]:
-        assignments = {**self.all_shown(name.topic), name.partition: self._with_what_goes(name, assignment)}
+        assignments = {**self.kept(name.topic), name.partition: self._with_what_is_left(name, assignment)}
         yield from self._zk.set_topic(name.topic, self._context.topic_ids[name.topic], assignments)

@@ -191,7 +191,7 @@ class ZkAdminManager:
                 added = self._added(context, topic)
                 asked.mutate(len(added))
                 if not request.validate_only:
-                    longer = {**active.reassignments.all_shown(topic.name), **added}
+                    longer = {**active.reassignments.kept(topic.name), **added}
                     yield from active.environment.zk.set_topic(topic.name, context.topic_ids[topic.name], longer)
             except ZooKeeperError:
                 raise
