@@ -100,14 +100,18 @@ class ReassignmentControlManager:
             raise errors.InvalidReplicationFactorError(
                 f"The replication factor is changed from {_factor(partition)} to {len(replicas)}"
             )
-        way = PartitionReassignmentReplicas.between(partition.replicas, replicas)
+        # Of an earlier target nothing stays that the new one gives up, and what was before any of them stays known:
+        # else a cancelled reassignment would end with what was added in vain. Apache Kafka's controller keeps what was
+        # being added where the new target adds nothing, and adds and removes it at once, which never ends; it forgets
+        # it where the new target adds others; and it goes on removing what it was where the new target removes nothing.
+        given_up = _given_up(partition, replicas)
+        left = [replica for replica in partition.replicas if replica not in given_up]
+        way = PartitionReassignmentReplicas.between(left, replicas)
         builder = self._changes.builder(topic, TopicIdPartition(topic.id, index))
         builder.replicas = way.replicas
-        # Of an earlier target nothing stays that the new one gives up. Apache Kafka's controller keeps what was being
-        # added where the new target adds nothing, and adds and removes it at once, which never ends; and it goes on
-        # removing what it was where the new target removes nothing.
+        builder.isr = [replica for replica in builder.isr if replica not in given_up]
         builder.removing = way.removing
-        builder.adding = way.adding or [replica for replica in partition.adding_replicas if replica in replicas]
+        builder.adding = sorted(set(replicas) - (set(partition.replicas) - set(partition.adding_replicas)))
         return builder.build()
 
 
@@ -142,6 +146,16 @@ def _ongoing(topic: TopicImage, index: int) -> OngoingPartitionReassignment:
         adding_replicas=list(partition.adding_replicas),
         removing_replicas=list(partition.removing_replicas),
     )
+
+
+def _given_up(partition: PartitionRegistration, target: Sequence[int]) -> set[int]:
+    """Return the replicas that were being added, and are not any more.
+
+    None where no other may lead: then they go when the new ones are in sync.
+    """
+    found = set(partition.adding_replicas) - set(target)
+    may_lead = set(partition.isr or partition.elr)
+    return set() if may_lead and may_lead <= found else found
 
 
 def _factor(partition: PartitionRegistration) -> int:
