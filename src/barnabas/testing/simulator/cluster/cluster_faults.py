@@ -284,6 +284,13 @@ class ClusterPlan(Plan[ClusterParts]):
         kept = (one for one in self._parts.brokers if one.has_lost and (plane.keeps_out or not one.has_empty_directory))
         return all(plane.is_out(broker.number) for broker in kept)
 
+    def heal(self) -> None:
+        """See `Plan`; who is paused is waited for: one that still takes itself for the leader would be read."""
+        super().heal()
+        longest = max(node.process.frozen_until for node in self._parts.nodes)
+        if longest > self._world.now:
+            self._world.sleep(longest - self._world.now)
+
     def repair(self) -> None:
         """See `Plan`."""
         self._parts.network.heal()
