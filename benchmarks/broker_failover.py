@@ -1,69 +1,72 @@
-"""Brokers: how long is nothing acknowledged when a leader is killed, or ends cleanly? Peer: Apache Kafka 4.3.
+"""Brokers: how long is nothing acknowledged when one is killed, ends cleanly, or falls silent? Peer: Apache Kafka 4.3.
 
 Three brokers under one controller, replication factor 3, min.insync.replicas=2, acks=all, default settings on both
-sides (broker.session.timeout.ms=9000); the producer is ours. SIGKILL of the leader to the next acknowledged record, and
-the longest time without an acknowledgement while the leader shuts down.
+sides (broker.session.timeout.ms=9000); the producer is ours. The longest time without an acknowledgement when a leader
+or a follower gets SIGKILL, when the leader shuts down, and when it is stopped (SIGSTOP: its connections stay and say
+nothing, as those of a machine that is gone; a producer waits for a second then, not the 30 s of request.timeout.ms).
 Run: ./run bench broker_failover [--rounds N] [--session-timeout-ms N]
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import statistics
-import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import partial
 
 from barnabas import AdminClient, NewTopic, Producer
+from benchmarks._failover import IMPATIENT, longest_gap
 from benchmarks._options import options
-from tests.peers.mixed_cluster import MixedCluster
+from tests.peers.apache_kafka import ApacheKafka
+from tests.peers.mixed_cluster import BarnabasBroker, MixedCluster
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.peers.mixed_cluster import Node
+Node = ApacheKafka | BarnabasBroker
 
 _TOPIC = "failover"
 
 
-def _leader(cluster: MixedCluster, admin: AdminClient) -> Node:
-    """Return the leader, once everybody is in sync."""
+def _replicas(cluster: MixedCluster, admin: AdminClient) -> tuple[Node, Node]:
+    """Return the leader and a follower, once all are in sync."""
     while True:
         (partition,) = admin.describe_topics([_TOPIC])[_TOPIC].partitions
         if partition.leader is not None and len(partition.in_sync_replicas) == 3:
-            return cluster.brokers[partition.leader.id]
+            leader = partition.leader.id
+            return cluster.brokers[leader], cluster.brokers[next(one for one in cluster.brokers if one != leader)]
         time.sleep(0.2)
 
 
-def _longest_gap(producer: Producer, end: Callable[[], None], least: float) -> float:
-    """Return the longest time between two acknowledgements while `end` runs, and for some seconds."""
-    thread = threading.Thread(target=end)
-    longest, last = 0.0, time.perf_counter()
-    until = last + least
-    thread.start()
-    while thread.is_alive() or time.perf_counter() < until:
-        producer.send(_TOPIC, b"value").result(60)
-        now = time.perf_counter()
-        longest, last = max(longest, now - last), now
-    return longest
+#: What happens to which of leader and follower.
+_ENDS: dict[str, tuple[int, Callable[[Node], None]]] = {
+    "leader killed": (0, lambda node: node.stop(kill=True)),
+    "follower killed": (1, lambda node: node.stop(kill=True)),
+    "leader shut down": (0, lambda node: node.stop()),
+    "leader stopped": (0, lambda node: os.kill(node.pid, signal.SIGSTOP)),
+}
 
 
 def measure(theirs: int, ours: int, rounds: int, settings: dict[str, str]) -> dict[str, list[float]]:
-    """Return the seconds without an acknowledgement, for a kill and for a shutdown."""
-    found: dict[str, list[float]] = {"killed": [], "shut down": []}
+    """Return the seconds without an acknowledgement, by what happened."""
+    found: dict[str, list[float]] = {how: [] for how in _ENDS}
     cluster = MixedCluster(
         theirs=theirs, ours=ours, controllers=1 if theirs else 0, our_controllers=0 if theirs else 1, settings=settings
     )
     client = {"bootstrap.servers": cluster.bootstrap_servers}
-    with cluster, AdminClient(client) as admin, Producer({**client, "acks": "all"}) as producer:
+    acks = {**client, "acks": "all"}
+    with cluster, AdminClient(client) as admin, Producer(acks) as usual, Producer({**acks, **IMPATIENT}) as impatient:
         admin.create_topics([NewTopic(_TOPIC, 1, 3)])
         for _ in range(rounds):
-            for how, gaps in found.items():
-                node = _leader(cluster, admin)
+            for how, (which, end) in _ENDS.items():
+                node = _replicas(cluster, admin)[which]
+                producer = impatient if how == "leader stopped" else usual
                 producer.send(_TOPIC, b"value").result(60)
                 time.sleep(1)
-                kill = how == "killed"
-                gaps.append(_longest_gap(producer, lambda node=node, kill=kill: node.stop(kill=kill), 2.0))  # type: ignore[misc]
-                node.start()
+                found[how].append(longest_gap(producer, _TOPIC, partial(end, node)))
+                if how == "leader stopped":
+                    os.kill(node.pid, signal.SIGCONT)
+                else:
+                    node.start()
     return found
 
 
@@ -84,7 +87,7 @@ def main() -> None:
     for name, theirs, ours in (("barnabas", 0, 3), ("Apache Kafka", 3, 0)):
         for how, gaps in measure(theirs, ours, given.rounds, settings).items():
             print(
-                f"{name:13} leader {how}: no acknowledgement for {statistics.median(gaps):6.3f} s "
+                f"{name:13} {how:16}: no acknowledgement for {statistics.median(gaps):6.3f} s "
                 f"(median of {len(gaps)}; {min(gaps):.3f} to {max(gaps):.3f})"
             )
 

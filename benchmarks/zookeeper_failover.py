@@ -3,18 +3,24 @@
 Three brokers, replication factor 3, min.insync.replicas=2, acks=all, default settings on both sides
 (zookeeper.session.timeout.ms=18000, replica.lag.time.max.ms=30000). SIGKILL of a leader and of a follower, neither of
 which is controller, to the next acknowledged record; SIGKILL of the controller to the next topic created, and to the
-next record of a partition that it led. Producer and admin client are ours.
+next record of a partition that it led; the longest time without an acknowledgement while a leader shuts down, and when
+it is stopped (SIGSTOP; a producer waits for a second then, not the 30 s of request.timeout.ms); and from the start of a
+broker that was killed until it is in the ISR. Producer and admin client are ours.
 Run: ./run bench zookeeper_failover [--rounds N] [--session-timeout-ms N]
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import statistics
 import sys
 import time
+from collections.abc import Callable
 
 from barnabas import AdminClient, NewTopic, Producer
 from barnabas.errors import KafkaError
+from benchmarks._failover import IMPATIENT, longest_gap
 from benchmarks._options import options
 from tests.peers.zookeeper import ZooKeeperCluster
 
@@ -50,8 +56,40 @@ def _until_created(admin: AdminClient, topic: str) -> float:
             return time.perf_counter() - began
 
 
+KINDS = (
+    "leader",
+    "follower",
+    "controller, its partition",
+    "controller, next topic",
+    "leader shuts down",
+    "leader stopped",
+)
+_BACK = "killed leader, back in ISR"
+
+
+def _ended(cluster: ZooKeeperCluster, kind: str, number: int, topic: str, ways: tuple[AdminClient, Producer]) -> float:
+    """End a broker in one of these ways; returns how long nothing was acknowledged, or created."""
+    broker, (admin, producer) = cluster.brokers[number], ways
+    if kind == "leader shuts down":
+        return longest_gap(producer, topic, broker.stop)
+    if kind == "leader stopped":
+        return longest_gap(producer, topic, lambda: os.kill(broker.pid, signal.SIGSTOP))
+    broker.stop(kill=True)
+    if kind.endswith("topic"):
+        return _until_created(admin, f"next-of-{topic}")
+    return _until_acknowledged(producer, topic)
+
+
+def _until_back(admin: AdminClient, topic: str, start: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    start()
+    while len(admin.describe_topics([topic])[topic].partitions[0].in_sync_replicas) < 3:
+        time.sleep(0.02)
+    return time.perf_counter() - began
+
+
 def measure(theirs: int, ours: int, rounds: int, session_timeout_ms: int) -> dict[str, list[float]]:
-    """Return the seconds, by who was killed."""
+    """Return the seconds, by what happened to whom."""
     settings = {
         "zookeeper.session.timeout.ms": str(session_timeout_ms),
         "replica.lag.time.max.ms": "30000",
@@ -61,28 +99,30 @@ def measure(theirs: int, ours: int, rounds: int, session_timeout_ms: int) -> dic
     cluster = ZooKeeperCluster(theirs, ours, settings)
     client = {"bootstrap.servers": cluster.bootstrap_servers, "retry.backoff.max.ms": 100}
     lasting = session_timeout_ms / 1000 + 2
-    with cluster, AdminClient(client) as admin, Producer({**client, "acks": "all"}) as producer:
+    acks = {**client, "acks": "all"}
+    with cluster, AdminClient(client) as admin, Producer(acks) as usual, Producer({**acks, **IMPATIENT}) as impatient:
         for number in range(rounds):
-            for turn, kind in enumerate(("leader", "follower", "controller, its partition", "controller, next topic")):
+            for turn, kind in enumerate(KINDS):
                 controller = cluster.controller
                 assert controller is not None
                 others = [one for one in cluster.brokers if one != controller]
+                ended = {"follower": others[1]}.get(kind, controller if kind.startswith("controller") else others[0])
                 is_led_by_it = kind.startswith("controller, its")
-                replicas = [controller, *others] if is_led_by_it else [*others, controller]
-                killed = {"leader": others[0], "follower": others[1]}.get(kind, controller)
-                topic = f"killed-{number}-{turn}"
-                _make(admin, topic, replicas)
+                topic = f"ended-{number}-{turn}"
+                _make(admin, topic, [controller, *others] if is_led_by_it else [*others, controller])
+                producer = impatient if kind == "leader stopped" else usual
                 producer.send(topic, b"value").result(_PATIENCE)
                 time.sleep(2)
-                cluster.brokers[killed].stop(kill=True)
-                if kind.endswith("topic"):
-                    seconds = _until_created(admin, f"next-{number}")
-                else:
-                    seconds = _until_acknowledged(producer, topic)
+                seconds = _ended(cluster, kind, ended, topic, (admin, producer))
                 found.setdefault(kind, []).append(seconds)
                 print(f"{kind}: {seconds:.3f} s", file=sys.stderr, flush=True)
+                if kind == "leader stopped":
+                    os.kill(cluster.brokers[ended].pid, signal.SIGCONT)
+                    continue
                 time.sleep(max(0.0, lasting - seconds))  # a broker of theirs does not start while its session lasts
-                cluster.brokers[killed].start()
+                back = _until_back(admin, topic, cluster.brokers[ended].start)
+                if kind == "leader":
+                    found.setdefault(_BACK, []).append(back)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,10 @@ def of_ours() -> AnyCluster:
     return MixedCluster(theirs=0, ours=3, controllers=0, our_controllers=1)
 
 
+def of_ours_under_three_controllers() -> AnyCluster:
+    return MixedCluster(theirs=0, ours=3, controllers=0, our_controllers=3)
+
+
 def of_ours_under_zookeeper() -> AnyCluster:
     return ZooKeeperCluster(theirs=0, ours=3)
 
@@ -50,55 +55,94 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[AnyCluster]:
         yield running
 
 
-def test_every_record_is_read_once_while_every_broker_is_killed_in_turn(
-    spark: SparkSession, cluster: AnyCluster, tmp_path: Path
-) -> None:
+@contextmanager
+def reading(spark: SparkSession, cluster: AnyCluster, folder: Path) -> Iterator[tuple[StreamingQuery, list[int]]]:
+    """A query that keeps what it reads; when it ends, it has read all."""
     found: list[int] = []
 
     def collect(batch: DataFrame, _: int) -> None:
         found.extend(int(row.value) for row in batch.select("value").collect())
 
-    source = spark.readStream.format("barnabas").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
-    rows = source.options(subscribe=TOPIC, startingOffsets="earliest").load()
-    query = rows.writeStream.foreachBatch(collect).option("checkpointLocation", str(tmp_path)).start()
+    query = numbers_of(spark, cluster).writeStream.foreachBatch(collect).option("checkpointLocation", str(folder))
+    with running(query.start()) as started:
+        yield started, found
+
+
+@contextmanager
+def running(query: StreamingQuery) -> Iterator[StreamingQuery]:
     try:
-        with Numbers({"bootstrap.servers": cluster.bootstrap_servers}) as numbers:
-            for broker in cluster.brokers.values():
-                broker.stop(kill=True)
-                goal = numbers.sent + 500
-                eventually(lambda goal=goal: max(found, default=0) > goal or not query.isActive, 90)
-                broker.start()
+        yield query
         query.processAllAvailable()  # raises what ended the query
     finally:
         query.stop()
 
+
+def numbers_of(spark: SparkSession, cluster: AnyCluster) -> DataFrame:
+    source = spark.readStream.format("barnabas").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+    return source.options(subscribe=TOPIC, startingOffsets="earliest").load()
+
+
+def test_every_record_is_read_once_while_every_broker_is_killed_in_turn(
+    spark: SparkSession, cluster: AnyCluster, tmp_path: Path
+) -> None:
+    with (
+        reading(spark, cluster, tmp_path) as (query, found),
+        Numbers({"bootstrap.servers": cluster.bootstrap_servers}) as numbers,
+    ):
+        for broker in cluster.brokers.values():
+            broker.stop(kill=True)
+            goal = numbers.sent + 500
+            eventually(lambda goal=goal: max(found, default=0) > goal or not query.isActive, 90)
+            broker.start()
     assert numbers.outcomes == [None] * numbers.sent
     assert sorted(found) == list(range(numbers.sent))
 
 
-def test_every_record_is_written_while_every_broker_is_killed_in_turn(
-    spark: SparkSession, cluster: AnyCluster, tmp_path: Path
+@pytest.mark.parametrize("cluster", [of_ours_under_three_controllers], indirect=True, ids=["barnabas"])
+def test_every_record_is_read_once_while_every_controller_is_killed_in_turn(
+    spark: SparkSession, cluster: MixedCluster, tmp_path: Path
 ) -> None:
-    """The plain sink writes at least once: none is missing, and none is there that was not read."""
-    source = spark.readStream.format("barnabas").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
-    rows = source.options(subscribe=TOPIC, startingOffsets="earliest").load().select("value")
-    sink = rows.writeStream.format("barnabas").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
-    query = sink.options(topic=COPY, checkpointLocation=str(tmp_path)).start()
-    try:
-        with Numbers({"bootstrap.servers": cluster.bootstrap_servers}) as numbers:
-            for broker in cluster.brokers.values():
-                broker.stop(kill=True)
-                goal = numbers.sent + 500
-                eventually(lambda goal=goal: _written(query) > goal or not query.isActive, 90)
-                broker.start()
-        query.processAllAvailable()  # raises what ended the query
-    finally:
-        query.stop()
-
+    with (
+        reading(spark, cluster, tmp_path) as (query, found),
+        Numbers({"bootstrap.servers": cluster.bootstrap_servers}) as numbers,
+        AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin,
+    ):
+        for turn, controller in enumerate(cluster.controllers.values()):
+            controller.stop(kill=True)
+            # Another one is active: what needs a controller is done.
+            admin.create_topics([NewTopic(f"made-{turn}", 1)], timeout=60)
+            goal = numbers.sent + 500
+            eventually(lambda goal=goal: max(found, default=0) > goal or not query.isActive, 90)
+            controller.start()
     assert numbers.outcomes == [None] * numbers.sent
-    read = spark.read.format("barnabas").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
-    found = read.option("subscribe", COPY).load().select("value").collect()
-    assert {int(row.value) for row in found} == set(range(numbers.sent))
+    assert sorted(found) == list(range(numbers.sent))
+
+
+@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
+def test_every_record_is_written_while_every_broker_is_killed_in_turn(
+    spark: SparkSession, cluster: AnyCluster, tmp_path: Path, guarantee: str
+) -> None:
+    """The plain sink writes no record less than once, the other one each exactly once.
+
+    Among the brokers is the coordinator of each transaction, and the leader of the decisions.
+    """
+    sink = numbers_of(spark, cluster).select("value").writeStream.format("barnabas")
+    sink = sink.option("kafka.bootstrap.servers", cluster.bootstrap_servers).option("guarantee", guarantee)
+    with (
+        running(sink.options(topic=COPY, checkpointLocation=str(tmp_path)).start()) as query,
+        Numbers({"bootstrap.servers": cluster.bootstrap_servers}) as numbers,
+    ):
+        for broker in cluster.brokers.values():
+            broker.stop(kill=True)
+            goal = numbers.sent + 500
+            eventually(lambda goal=goal: _written(query) > goal or not query.isActive, 90)
+            broker.start()
+    assert numbers.outcomes == [None] * numbers.sent
+    copy = spark.read.format("barnabas").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+    committed = copy.option("kafka.isolation.level", "read_committed").option("subscribe", COPY).load()
+    found = [int(row.value) for row in committed.select("value").collect()]
+    assert set(found) == set(range(numbers.sent))
+    assert guarantee == "at-least-once" or len(found) == numbers.sent
 
 
 def _written(query: StreamingQuery) -> int:

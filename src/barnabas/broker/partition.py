@@ -410,7 +410,8 @@ class Partition:
         proposal = in_sync.expand(replica, self.log.high_watermark)
         if replica.log_end_offset < self.log.log_end_offset:
             in_sync.on_lag()
-        if replica.log_end_offset != before:
+        # Who counted for it may have gone since, and nothing else would say so where nothing is appended.
+        if replica.log_end_offset != before or self.log.high_watermark < self.log.log_end_offset:
             self.advance_high_watermark(now_ms)
         if replica.log_start_offset != start_before:
             # Who deletes records may wait for that.
@@ -445,7 +446,10 @@ class Partition:
         if in_sync is None:
             return False
         if isinstance(answer, int):
-            return in_sync.refused(proposal, answer)
+            is_to_be_sent_again = in_sync.refused(proposal, answer)
+            # Who was to join does not count any more.
+            self.advance_high_watermark(now_ms)
+            return is_to_be_sent_again
         if in_sync.accepted(proposal, answer):
             self.partition_epoch = in_sync.partition_epoch
             # A follower that is out of sync now is looked at with each Fetch.

@@ -1,9 +1,9 @@
 """The partitions of a follower's fetch session in which nothing happens: a Fetch need not look at them.
 
 A follower that follows 2,000 partitions asks for all of them with each Fetch, by its session. Those are quiet in which
-it has every record, knows the high watermark and the start of the log, and is in sync: they are watched, and looked at
-again when something happens to them. That they were asked for counts all the same: `last_fetch_ms` is when the follower
-had all of them, which `Replica` takes for the time at which it was caught up.
+all is committed, and the follower has every record, knows the high watermark and the start of the log, and is in sync:
+they are watched, and looked at again when something happens to them. That they were asked for counts all the same:
+`last_fetch_ms` is when the follower had all of them, which `Replica` takes for the time at which it was caught up.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _is_quiet(read: PartitionRead, broker_id: int) -> bool:
         and isinstance(in_sync.state, CommittedPartitionState)
         and broker_id in in_sync.state.isr
         and target.offset == log.log_end_offset
-        and read.high_watermark == log.high_watermark
+        and read.high_watermark == log.high_watermark == log.log_end_offset
         and target.high_watermark in (-1, read.high_watermark)
         and read.log_start_offset == log.log_start_offset
     )

@@ -359,6 +359,33 @@ def test_what_the_controller_has_surely_not_done_is_taken_back(code: int) -> Non
     assert bench.state == CommittedPartitionState(frozenset((ME, SECOND)))
 
 
+def test_who_was_to_join_and_has_ended_does_not_keep_records_from_being_committed_when_it_is_refused() -> None:
+    """Nothing else would say so: the followers in sync have everything, and nothing more is appended."""
+    bench = Bench(isr=(ME, SECOND))
+    bench.follow(THIRD, 0)
+    bench.produce(acks=1)
+    bench.follow(SECOND, 1)
+    assert bench.partition.log.high_watermark == 0
+    bench.others.epochs.pop(THIRD)
+    bench.answer(errors.IneligibleReplicaError.code)
+
+    assert bench.partition.log.high_watermark == 1
+
+
+def test_who_was_caught_up_does_not_keep_records_from_being_committed_when_its_broker_has_ended() -> None:
+    bench = Bench(isr=(ME, SECOND))
+    bench.others.epochs.pop(THIRD)
+    bench.follow(THIRD, 0)
+    bench.others.epochs[THIRD] = 103
+    bench.produce(acks=1)
+    bench.follow(SECOND, 1)
+    assert bench.partition.log.high_watermark == 0
+    bench.others.epochs.pop(THIRD)
+    bench.follow(SECOND, 1)
+
+    assert bench.partition.log.high_watermark == 1
+
+
 @pytest.mark.parametrize("code", [errors.InvalidUpdateVersionError.code, errors.FencedLeaderEpochError.code])
 def test_what_may_have_been_done_stays_pending_until_news_come(code: int) -> None:
     bench = Bench(isr=(ME, SECOND))
