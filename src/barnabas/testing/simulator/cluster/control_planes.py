@@ -88,8 +88,13 @@ class QuorumPlane:
 
     @property
     def partitions(self) -> Partitions | None:
-        """See `Plane`: what the active controller has committed; None where none, or several take themselves for it."""
-        active = [one.node for one in self.controllers if one.is_active and one.node is not None]
+        """See `Plane`: what the active controller has committed; None where none, or several take themselves for it.
+
+        One that is paused since another was elected does not know what that has committed: others know of its epoch.
+        """
+        running = [one.node for one in self.controllers if one.node is not None]
+        newest = max((node.raft.leader_and_epoch.epoch for node in running), default=-1)
+        active = [node for node in running if node.controller.is_active and node.raft.leader_and_epoch.epoch == newest]
         return list(partitions_of(active[0].controller.committed_image)) if len(active) == 1 else None
 
     def boot(self) -> None:
