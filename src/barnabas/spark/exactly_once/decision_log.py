@@ -13,7 +13,7 @@ from barnabas.client.consumer.consumer import Consumer
 from barnabas.client.producer.producer import Producer
 from barnabas.client.producer.transactions.detached import initialize
 from barnabas.config.config_def import known_to
-from barnabas.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
+from barnabas.errors import KafkaError, KafkaTimeoutError, TopicExistsError, UnknownTopicOrPartitionError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.exactly_once.decision import Decision, DecisionError
 
@@ -41,10 +41,11 @@ def settings_of(section: str, client: Mapping[str, str]) -> dict[str, str]:
 
 
 def ensure_topic(admin: AdminClient, topic: str) -> None:
-    """Create the log's topic if it is missing. Raises DecisionError for one that would forget decisions."""
-    new = NewTopic(topic, num_partitions=1, configs=_TOPIC_CONFIGS)
-    admin.create_topics([new], raise_errors=False)
-    policy = _cleanup_policy(admin, ConfigResource.topic(topic))
+    """Create the log's topic if it is missing. Raises DecisionError for one that would forget decisions.
+
+    Raises what the cluster says of its creation, where that does not succeed for half a minute.
+    """
+    policy = _cleanup_policy(admin, topic)
     if policy != "compact":
         raise DecisionError(
             f"topic {topic!r} has cleanup.policy={policy}, so decisions about transactions would be forgotten; set it "
@@ -52,16 +53,31 @@ def ensure_topic(admin: AdminClient, topic: str) -> None:
         )
 
 
-def _cleanup_policy(admin: AdminClient, topic: ConfigResource) -> str | None:
-    """Return the topic's policy. Brokers hear from their controller of a new topic some time after it was made."""
+def _cleanup_policy(admin: AdminClient, topic: str) -> str | None:
+    """Return the topic's policy, once it is there.
+
+    Brokers hear from their controller of a new topic some time after it was made, and a topic cannot be made as long as
+    fewer brokers are alive than it is to have replicas.
+    """
     deadline = time.monotonic() + _KNOWN_WITHIN
+    resource = ConfigResource.topic(topic)
+    problem = _created(admin, topic)
     while True:
         try:
-            return admin.describe_configs([topic])[topic]["cleanup.policy"].value
-        except UnknownTopicOrPartitionError:
+            return admin.describe_configs([resource])[resource]["cleanup.policy"].value
+        except UnknownTopicOrPartitionError as missing:
             if time.monotonic() > deadline:
-                raise
+                raise missing if problem is None else problem from missing
             time.sleep(_POLL)
+            if problem is not None:
+                problem = _created(admin, topic)
+
+
+def _created(admin: AdminClient, topic: str) -> KafkaError | None:
+    """Make the topic; returns why there is none, as far as that is known."""
+    new = NewTopic(topic, num_partitions=1, configs=_TOPIC_CONFIGS)
+    problem = admin.create_topics([new], raise_errors=False).errors.get(topic)
+    return None if isinstance(problem, TopicExistsError) else problem
 
 
 class DecisionReader:

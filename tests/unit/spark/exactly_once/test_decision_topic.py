@@ -7,24 +7,33 @@ from typing import Any, cast
 
 import pytest
 
-from barnabas.errors import UnknownTopicOrPartitionError
+from barnabas.errors import InvalidReplicationFactorError, TopicExistsError, UnknownTopicOrPartitionError
 from barnabas.spark.exactly_once import decision_log
 from barnabas.spark.exactly_once.decision import DecisionError
 
 
 class Admin:
-    """A cluster whose brokers know of a new topic after so many questions."""
+    """A cluster that refuses a new topic so many times, and whose brokers know of it after so many questions."""
 
-    def __init__(self, unknown_for: int, policy: str = "compact") -> None:
+    def __init__(self, unknown_for: int, policy: str = "compact", refuses: int = 0) -> None:
         self.left = unknown_for
         self.policy = policy
+        self.refuses = refuses
+        self.is_made = False
 
-    def create_topics(self, topics: Any, *, raise_errors: bool) -> None:
+    def create_topics(self, topics: Any, *, raise_errors: bool) -> Any:
         assert not raise_errors
+        if self.is_made:
+            return SimpleNamespace(errors={"decisions": TopicExistsError()})
+        if self.refuses > 0:
+            self.refuses -= 1
+            return SimpleNamespace(errors={"decisions": InvalidReplicationFactorError("2 brokers are alive, not 3")})
+        self.is_made = True
+        return SimpleNamespace(errors={})
 
     def describe_configs(self, resources: Any) -> Any:
-        if self.left > 0:
-            self.left -= 1
+        if self.left > 0 or not self.is_made:
+            self.left -= self.is_made
             raise UnknownTopicOrPartitionError("topic decisions: The broker does not host this topic or partition.")
         return {resource: {"cleanup.policy": SimpleNamespace(value=self.policy)} for resource in resources}
 
@@ -52,6 +61,18 @@ def test_a_topic_that_never_appears_is_an_error_after_a_while(clock: list[float]
     with pytest.raises(UnknownTopicOrPartitionError, match="topic decisions"):
         ensure(Admin(10**6))
     assert clock[0] > 10
+
+
+def test_a_topic_that_cannot_be_made_yet_is_made_when_it_can(clock: list[float]) -> None:
+    """As long as a broker is away there are fewer than the topic is to have replicas."""
+    ensure(admin := Admin(2, refuses=20))
+    assert admin.is_made
+    assert clock[0] > 1
+
+
+def test_a_topic_that_cannot_be_made_is_an_error_that_says_why() -> None:
+    with pytest.raises(InvalidReplicationFactorError, match="2 brokers are alive"):
+        ensure(Admin(0, refuses=10**6))
 
 
 def test_a_topic_that_would_forget_is_refused_also_when_it_appears_late() -> None:
