@@ -420,6 +420,13 @@ class Metadata:
             self._needs_full_update = True
             return True
 
+    def forget_epoch(self, topic_partition: TopicPartition) -> None:
+        """Believe the metadata of a partition, though a later epoch was seen elsewhere."""
+        with self._changed:
+            partition = self._cluster.partition(topic_partition)
+            if partition is not None:
+                self._last_seen_epochs[topic_partition] = partition.leader_epoch
+
     def update_partition_leadership(
         self, leaders: Mapping[TopicPartition, tuple[int, int]], nodes: Iterable[Node]
     ) -> set[TopicPartition]:

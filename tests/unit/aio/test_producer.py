@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from barnabas import errors
-from barnabas.aio import Producer
+from barnabas.aio import Consumer, Producer
 from barnabas.client.producer.producer_record import ProducerRecord
+from barnabas.protocol.topic_partition import TopicPartition
 from tests.support.virtual_loop import Interruptions, VirtualBroker, VirtualEnvironment, run
 
 
@@ -40,6 +41,33 @@ def test_a_record_is_sent_and_its_future_awaited() -> None:
             assert await future == metadata, "a future can be awaited again"
             assert future.result() == metadata
         assert broker.values("flights", 1) == [b"value"]
+
+    run(scenario)
+
+
+def test_offsets_in_a_transaction_get_the_leader_epochs_that_the_consumer_knew() -> None:
+    async def scenario(broker: VirtualBroker) -> None:
+        broker.create("flights")
+        first = TopicPartition("flights", 0)
+        reader = Consumer(
+            *("flights",),
+            bootstrap_servers="broker:9092",
+            environment=VirtualEnvironment(broker),
+            group_id="g",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
+        async with connect(broker, transactional_id="tx") as producer, reader as consumer:
+            await producer.init_transactions()
+            for offsets, epoch in (({first: 1}, 0), ({first: 1}, -1)):
+                producer.begin_transaction()
+                await (await producer.send("flights", b"value"))
+                while not await consumer.poll(1.0):
+                    pass
+                await producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
+                await producer.commit_transaction()
+                committed = (await consumer.committed([first]))[first]
+                assert committed == (1, "", epoch), "the second time it has read on"
 
     run(scenario)
 

@@ -36,19 +36,20 @@ class Wait(Protocol):
 class CommitCalls:
     """`commit`, `commit_async` and `committed`, over the `Coordinator`. Belongs to the application's thread.
 
-    `coordinator()` raises `InvalidGroupIdError` for a consumer without a group; durations are seconds.
+    `coordinator()` raises `InvalidGroupIdError` for a consumer without a group; `to_commit` gives what a commit of
+    these offsets commits, or of all that was consumed; durations are seconds.
     """
 
     def __init__(
         self,
         coordinator: Callable[[], Coordinator],
         wait: Wait,
-        consumed_offsets: Callable[[], Offsets],
+        to_commit: Callable[[Offsets | None], Offsets],
         clock: Callable[[], float],
     ) -> None:
         self._coordinator = coordinator
         self._wait = wait
-        self._consumed_offsets = consumed_offsets
+        self._to_commit = to_commit
         self._clock = clock
         self.times = TimeTotals(clock, COMMIT_SYNC, COMMITTED)
 
@@ -61,7 +62,7 @@ class CommitCalls:
         """Commit, and wait for the answer, without the metrics of a call."""
         coordinator = self._coordinator()
         coordinator.ensure_heartbeat_thread()
-        chosen = self._consumed_offsets() if offsets is None else offsets
+        chosen = self._to_commit(offsets)
         deadline = self._clock() + timeout
         if not chosen:
             yield from self.await_async_commits(timeout)
@@ -82,7 +83,7 @@ class CommitCalls:
         """See `Consumer.commit_async`."""
         coordinator = self._coordinator()
         coordinator.ensure_heartbeat_thread()
-        coordinator.commit_async(self._consumed_offsets() if offsets is None else offsets, callback, self._clock())
+        coordinator.commit_async(self._to_commit(offsets), callback, self._clock())
 
     def committed(
         self, partitions: set[TopicPartition], timeout: float

@@ -238,12 +238,12 @@ class ConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
             self._polling.commits.commit_async(chosen, as_callback(callback, "callback"))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return what identifies this member, for a transactional producer.
+        """Return what identifies this member, and what it has consumed, for a transactional producer.
 
         Raises `InvalidGroupIdError` without a group.
         """
         with self._use:
-            return self._polling.coordinator().group_metadata()
+            return self._polling.group_metadata()
 
     def enforce_rebalance(self, reason: str = "") -> None:
         """Have the group rebalance with the next `poll`; for assignors whose user data changed.

@@ -14,7 +14,7 @@ from barnabas.client.consumer.consumer_metrics import PollMetrics
 from barnabas.client.consumer.consumer_records import EMPTY, ConsumerRecords
 from barnabas.client.consumer.fetching.fetch_config import isolation_level
 from barnabas.client.consumer.membership.messages import GroupMembershipOperation
-from barnabas.client.consumer.offsets import FetchPosition, OffsetAndMetadata
+from barnabas.client.consumer.offsets import FetchPosition, MemberMetadata, OffsetAndMetadata, with_epochs
 from barnabas.client.consumer.record_iteration import RecordIteration
 from barnabas.client.steps import Steps
 from barnabas.client.telemetry.reports_telemetry import begin_last_push, last_push
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener
     from barnabas.client.consumer.consumer_record import ConsumerRecord
     from barnabas.client.consumer.coordinator.coordinator import Coordinator
+    from barnabas.client.consumer.coordinator.offset_commits import Offsets
     from barnabas.client.consumer.fetching.fetched_data import FetchedData
     from barnabas.client.consumer.subscription_pattern import SubscriptionPattern
     from barnabas.client.telemetry.client_telemetry_reporter import ClientTelemetryReporter
@@ -73,7 +74,7 @@ class ConsumerPolling:
         self.isolation_level = isolation_level(parts.config.get_str("isolation.level"))
         self._interceptors = parts.interceptors
         self._metrics = PollMetrics(metric_config(parts.config))
-        self.commits = CommitCalls(self.coordinator, self.wait, self.consumed_offsets, self._clock)
+        self.commits = CommitCalls(self.coordinator, self.wait, self._to_commit, self._clock)
         #: What is told to the cluster; None when nothing is.
         self.telemetry: ClientTelemetryReporter | None = None
         self.iteration = RecordIteration()
@@ -341,13 +342,25 @@ class ConsumerPolling:
 
     # --- the loop over records
 
-    def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return what to commit: the positions, without what the loop over records has not handed out yet."""
-        offsets = self._subscriptions.all_consumed()
+    def consumed_offsets(self, of: Collection[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return what to commit, of some partitions or of all.
+
+        It is the positions, without what the loop over records has not handed out yet.
+        """
+        offsets = self._subscriptions.all_consumed(of)
         for partition, record in self.iteration.undelivered().items():
             if partition in offsets:
                 offsets[partition] = OffsetAndMetadata(record.offset, "", record.leader_epoch)
         return offsets
+
+    def _to_commit(self, asked: Offsets | None) -> Offsets:
+        return self.consumed_offsets() if asked is None else with_epochs(asked, self.consumed_offsets(asked.keys()))
+
+    def group_metadata(self) -> MemberMetadata:
+        """See `Consumer.group_metadata`."""
+        found = MemberMetadata(*self.coordinator().group_metadata())
+        found.consumed = self.consumed_offsets()
+        return found
 
     def pause(self, partition: TopicPartition) -> None:
         """See `Consumer.pause`."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
+
+from barnabas.protocol.topic_partition import TopicPartition
 
 
 class OffsetAndMetadata(NamedTuple):
@@ -31,6 +35,28 @@ class ConsumerGroupMetadata(NamedTuple):
     generation_id: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
+
+
+class MemberMetadata(ConsumerGroupMetadata):
+    """That of a consumer, with what it had consumed by then: offsets in a transaction get their epochs from it."""
+
+    consumed: Mapping[TopicPartition, OffsetAndMetadata] = MappingProxyType({})
+
+
+def with_epochs(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata], consumed: Mapping[TopicPartition, OffsetAndMetadata]
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return offsets to commit; those without a leader epoch get that of what was consumed up to there (KIP-320).
+
+    By it the next reader sees that its metadata are older than what was read. Kafka's clients commit what they are
+    given: there it is for the application to say.
+    """
+    return {
+        partition: offset._replace(leader_epoch=known.leader_epoch)
+        if offset.leader_epoch < 0 and (known := consumed.get(partition)) is not None and known.offset == offset.offset
+        else offset
+        for partition, offset in offsets.items()
+    }
 
 
 class LeaderAndEpoch(NamedTuple):

@@ -317,12 +317,17 @@ class SubscriptionState:
         if state is not None and state.fetch_state == AWAIT_RESET and state.reset_strategy == requested:
             self.seek_unvalidated(partition, position)
 
-    def all_consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets to commit: one past the last record handed out, for every partition with a position."""
+    def all_consumed(self, of: Collection[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the offsets to commit: one past the last record handed out, for every partition with a position.
+
+        With `of`, only for these.
+        """
+        chosen = self._assignment if of is None else of
+        states = ((partition, self._assignment.get(partition)) for partition in chosen)
         return {
             partition: OffsetAndMetadata(state.position.offset, "", state.position.offset_epoch)
-            for partition, state in self._assignment.items()
-            if state.position is not None
+            for partition, state in states
+            if state is not None and state.position is not None
         }
 
     @property

@@ -33,6 +33,14 @@ def offsets(given: Any, name: str = "offsets") -> dict[TopicPartition, OffsetAnd
     return {as_partition(tp, name): _offset(offset, f"{name}: the offset of {tp}") for tp, offset in given.items()}
 
 
+def offsets_consumed(given: Any, group: Any) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return the offsets to commit, with the leader epochs that the consumer knew whose `group_metadata()` this is."""
+    from barnabas.client.consumer.offsets import MemberMetadata, with_epochs
+
+    checked = offsets(given)
+    return with_epochs(checked, group.consumed) if isinstance(group, MemberMetadata) else checked
+
+
 def _offset(given: Any, name: str) -> OffsetAndMetadata:
     from barnabas.client.consumer.offsets import OffsetAndMetadata
 

@@ -66,7 +66,7 @@ class TransactionCalls:
     ) -> Steps[None]:
         """`send_offsets_to_transaction`."""
         group = arguments.group_metadata(group_metadata)
-        checked = arguments.offsets(offsets)
+        checked = arguments.offsets_consumed(offsets, group_metadata)
         timeout = arguments.timeout(timeout)
         manager = self.manager("send_offsets_to_transaction()")
         if checked:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import deque
 from collections.abc import Mapping
 from itertools import pairwise
@@ -9,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from barnabas import Consumer, TopicPartition
-from barnabas.client.consumer.offsets import OffsetAndMetadata
+from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMetadata, with_epochs
 from barnabas.errors import (
     CommitFailedError,
     FencedInstanceIdError,
@@ -427,3 +428,56 @@ def test_an_automatic_commit_loses_what_is_unprocessed_at_the_next_poll_and_else
     after = ScriptedCluster()
     after.logs, after.committed = cluster.logs, dict(cluster.committed)
     assert not member(after).poll(1)
+
+
+def read_two_of_three(cluster: ScriptedCluster) -> Consumer:
+    cluster.append("t", 0, b"a", b"b", b"c", epoch=3)
+    consumer = member(cluster, max_poll_records=2)
+    assert len(consumer.poll(1)) == 2
+    return consumer
+
+
+@pytest.mark.parametrize("how", ["commit", "commit_async"])
+def test_an_offset_that_is_the_position_is_committed_with_the_epoch_of_the_last_record(
+    cluster: ScriptedCluster, how: str
+) -> None:
+    consumer = read_two_of_three(cluster)
+
+    getattr(consumer, how)({T0: 2, T1: 5})
+    cluster.sleep(0.1)
+
+    assert cluster.committed == {T0: (2, 3, ""), T1: (5, -1, "")}
+
+
+def test_a_given_epoch_and_another_offset_than_the_position_are_committed_as_they_are(cluster: ScriptedCluster) -> None:
+    consumer = read_two_of_three(cluster)
+
+    consumer.commit({T0: OffsetAndMetadata(2, "note", 1)})
+    assert cluster.committed[T0] == (2, 1, "note")
+    consumer.commit({T0: 1})
+    assert cluster.committed[T0] == (1, -1, "")
+
+
+def test_a_loop_over_records_commits_with_the_epoch_too(cluster: ScriptedCluster) -> None:
+    cluster.append("t", 0, b"a", b"b", b"c", epoch=3)
+    consumer = member(cluster)
+
+    record = next(iter(consumer))
+    consumer.commit({T0: record.offset + 1})
+
+    assert cluster.committed[T0] == (1, 3, "")
+
+
+def test_group_metadata_knows_the_epochs_of_what_was_consumed_and_is_otherwise_the_members(
+    cluster: ScriptedCluster,
+) -> None:
+    consumer = read_two_of_three(cluster)
+    before = consumer.group_metadata()
+
+    consumer.poll(1)
+
+    assert before == consumer.group_metadata() == ConsumerGroupMetadata("g", 1, "member-1")
+    assert pickle.loads(pickle.dumps(before)) == before
+    offsets = {T0: OffsetAndMetadata(2), T1: OffsetAndMetadata(9)}
+    assert with_epochs(offsets, before.consumed) == {T0: OffsetAndMetadata(2, "", 3), T1: OffsetAndMetadata(9)}
+    assert with_epochs(offsets, consumer.group_metadata().consumed) == offsets, "it has read on"

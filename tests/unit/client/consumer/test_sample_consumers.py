@@ -87,6 +87,6 @@ def test_the_loop_that_commits_what_it_has_processed(cluster: ScriptedCluster) -
         consumer.commit(current_offsets)
         committed.append(cluster.committed[TopicPartition("t", 0)])
 
-    assert committed == [(1, -1, ""), (2, -1, ""), (3, -1, "")]
+    assert committed == [(1, -1, ""), (2, -1, ""), (3, 0, "")], "the epoch of the position is known"
     consumer.close()
     assert len(cluster.asked(ApiKey.OFFSET_COMMIT)) == 4, "the listener's, when the consumer gives its partitions up"

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 
 log = client_logger("barnabas.consumer")
 
+#: For so many seconds metadata may be older than what a position follows: no broker is cut off for longer, and of an
+#: epoch that none has by then another log is to be thought, as of a topic that was created again.
+_OLD_METADATA = 60.0
+
 
 class TruncatedLogError(LogTruncationError):
     """Partitions whose logs lost records that were consumed, and what is known of the place to go on from.
@@ -73,6 +77,8 @@ class OffsetFetcher:
         self._validated: object = None
         self._checked: object = None
         self._topic_ids: dict[TopicPartition, bytes | None] = {}
+        #: Since when the metadata have been older than what a position follows.
+        self._outdated: dict[TopicPartition, float] = {}
 
     # --- reset
 
@@ -168,9 +174,9 @@ class OffsetFetcher:
                 self._subscriptions.maybe_validate_position(name, self._metadata.leader_and_epoch(name))
         waiting = self._subscriptions.partitions_needing_validation(now)
         by_leader: dict[int, dict[TopicPartition, FetchPosition]] = {}
+        self._outdated = {name: since for name, since in self._outdated.items() if name in waiting}
         for name in waiting:
-            position = self._subscriptions.position(name)
-            if position is not None:
+            if self._may_be_asked_for(name, now) and (position := self._subscriptions.position(name)) is not None:
                 by_leader.setdefault(position.current_leader.leader_id, {})[name] = position
         for node_id, positions in by_leader.items():
             node = cluster.node(node_id)
@@ -181,6 +187,29 @@ class OffsetFetcher:
             self._client.send(node, _epoch_request(positions), now).add_listener(
                 partial(self._on_validation_answered, positions), partial(self._on_validation_failed, positions)
             )
+
+    def _may_be_asked_for(self, name: TopicPartition, now: float) -> bool:
+        """Whether the leader that is known can confirm the position: none can that leads in an earlier epoch.
+
+        Kafka's consumer asks it all the same where it had no metadata when it got the position, and begins anew; where
+        it had some, it waits for ever.
+        """
+        position, known = self._subscriptions.position(name), self._metadata.fetch().partition(name)
+        if position is None or known is None or not 0 <= known.leader_epoch < position.offset_epoch:
+            return True
+        since = self._outdated.setdefault(name, now)
+        if now < since + _OLD_METADATA:
+            self._metadata.update_last_seen_epoch_if_newer(name, position.offset_epoch)
+            self._metadata.request_update(reset_equivalent_backoff=False)
+            return False
+        if self._metadata.last_seen_leader_epoch(name) != known.leader_epoch:
+            log.warning(
+                "%s: the position, %d, follows leader epoch %d, and for %d s no broker has known one after %d",
+                *(name, position.offset, position.offset_epoch, _OLD_METADATA, known.leader_epoch),
+            )
+            self._metadata.forget_epoch(name)
+            self._subscriptions.maybe_validate_position(name, self._metadata.leader_and_epoch(name))
+        return True
 
     def _on_validation_failed(self, positions: dict[TopicPartition, FetchPosition], error: KafkaError) -> None:
         if not isinstance(error, UnsupportedVersionError):
