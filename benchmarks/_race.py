@@ -77,6 +77,12 @@ def resident_mb(pid: int) -> float:
         return int(file.read().partition("VmRSS:")[2].split()[0]) / 1024
 
 
+def proportional_mb(pid: int) -> float:
+    """Return the memory of a process, of what it shares with others its part (proportional set size)."""
+    with open(f"/proc/{pid}/smaps_rollup") as file:
+        return int(file.read().partition("\nPss:")[2].split()[0]) / 1024
+
+
 def create_topic(peer: Peer, topic: str, partitions: int = 6) -> None:
     """Create a topic and wait until every partition takes records."""
     with AdminClient(bootstrap_servers=peer.bootstrap_servers) as admin:
@@ -147,9 +153,11 @@ class Figures:
         """Print medians and the median of the ratios pair by pair, ours to theirs.
 
         `targets` gives for a label the unit and the largest ratio that meets the target, None where there is none;
-        where more is better, the unit ends with "/s" and the ratio is the smallest.
+        where more is better, the unit ends with "/s" and the ratio is the smallest. What was not measured is left out.
         """
         for label, (unit, wanted) in targets.items():
+            if label not in self._values:
+                continue
             ours, theirs = self._values[label][OURS], self._values[label][THEIRS]
             ratio = statistics.median(a / b if b else float("nan") for a, b in zip(ours, theirs, strict=True))
             print(

@@ -83,6 +83,13 @@ class ZooKeeper:
         self.servers = f"127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def pid(self) -> int:
+        """The server's process."""
+        if self._process is None:
+            raise RuntimeError("ZooKeeper is not running")
+        return self._process.pid
+
     def start(self) -> Self:
         """Run, and return when the port answers."""
         settings: dict[str, object] = {
