@@ -274,9 +274,9 @@ def _differs(record: Record[Any, Any], context: RecordContext) -> bool:
     """Tell whether a record has another timestamp, or other headers, than the one that is being processed."""
     if record.timestamp is not context.timestamp and record.timestamp != context.timestamp:
         return True
-    if record.header_list is None:
-        return bool(context.headers)
-    return bool(record.header_list != context.headers)
+    if not record.header_list:
+        return bool(context.header_list)
+    return bool(record.header_list != context.header_list)
 
 
 class _NoForward:

@@ -68,8 +68,12 @@ class SourceTaskNode(TaskNode):
 
     def deserialize(self, record: InputRecord) -> StampedRecord:
         """Return the record with key and value, and the timestamp that it came with."""
-        key = self._keys.deserialize(record.topic, record.key, record.headers)
-        value = self._values.deserialize(record.topic, record.value, record.headers)
+        key = self._keys.read(record.key)
+        if key is None:
+            key = self._keys.deserialize(record.topic, record.key, record.headers)
+        value = self._values.read(record.value)
+        if value is None:
+            value = self._values.deserialize(record.topic, record.value, record.headers)
         return stamped_record(record, key, value)
 
     def process(self, record: Record[Any, Any]) -> None:
@@ -159,7 +163,7 @@ class SinkTaskNode(TaskNode):
             topic = self._node.topic_extractor(record.key, record.value, context)  # type: ignore[misc]  # one of the two is set
             if topic is None:
                 raise ValueError("Topic cannot be null.")
-        headers = [] if record.header_list is None else list(record.header_list)
+        headers = list(record.header_list) if record.header_list else []
         collector = self._collector
         at_key = True
         try:
@@ -173,7 +177,7 @@ class SinkTaskNode(TaskNode):
         context.raw_value = None
         partitions = (None,) if self.partitioner is None else collector.partitions(self.partitioner, topic, record)
         for partition in partitions:
-            made = output_record(topic, partition, key, value, record.timestamp, headers)
+            made = output_record(topic, partition, key, value, record.timestamp, headers or None)
             if collector.keeps_origins:
                 made.origin = (self.name, context, collector.source)
             collector.records.append(made)

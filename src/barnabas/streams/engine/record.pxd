@@ -2,6 +2,9 @@
 
 cimport cython
 
+from barnabas.streams.state.changelog_record cimport ChangelogRecord
+
+
 cdef class InputRecord:
     cdef readonly object topic
     cdef readonly object partition
@@ -9,7 +12,7 @@ cdef class InputRecord:
     cdef readonly object timestamp
     cdef readonly object key
     cdef readonly object value
-    cdef readonly object headers
+    cdef readonly list header_list
 
 
 cdef class OutputRecord:
@@ -18,7 +21,7 @@ cdef class OutputRecord:
     cdef readonly object key
     cdef readonly object value
     cdef readonly object timestamp
-    cdef readonly object headers
+    cdef readonly list header_list
     cdef public object origin
 
 
@@ -39,9 +42,15 @@ cpdef list input_records(
 cpdef tuple output_columns(list records)
 
 
+@cython.locals(change=ChangelogRecord)
+cdef object append_changes(list sent, object topic, object partition, list changes)
+
+
 @cython.locals(made=OutputRecord)
 cdef OutputRecord output_record(
     object topic, object partition, object key, object value, object timestamp, object headers
 )
+
+
 @cython.locals(made=StampedRecord)
 cdef StampedRecord stamped_record(InputRecord raw, object key, object value)

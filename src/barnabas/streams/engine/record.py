@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from barnabas.streams.serdes.serde import Headers
+    from barnabas.streams.state.changelog_record import ChangelogRecord
 
 
 @cython.no_gc
@@ -23,7 +24,7 @@ class InputRecord:
     """A record of a topic: bytes of key and value, timestamp in milliseconds."""
 
     if not cython.compiled:
-        __slots__ = ("headers", "key", "offset", "partition", "timestamp", "topic", "value")
+        __slots__ = ("header_list", "key", "offset", "partition", "timestamp", "topic", "value")
 
     def __init__(
         self,
@@ -33,7 +34,7 @@ class InputRecord:
         timestamp: int,
         key: bytes | None,
         value: bytes | None,
-        headers: Headers,
+        headers: Headers | None,
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -41,7 +42,14 @@ class InputRecord:
         self.timestamp = timestamp
         self.key = key
         self.value = value
-        self.headers = headers
+        self.header_list: Headers | None = headers
+
+    @property
+    def headers(self) -> Headers:
+        """Names and values, in order; the list is the record's own."""
+        if self.header_list is None:
+            self.header_list = []
+        return self.header_list
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.topic, self.partition, self.offset, self.timestamp, self.key, self.value, self.headers))
@@ -69,7 +77,7 @@ class OutputRecord:
     """
 
     if not cython.compiled:
-        __slots__ = ("headers", "key", "origin", "partition", "timestamp", "topic", "value")
+        __slots__ = ("header_list", "key", "origin", "partition", "timestamp", "topic", "value")
 
     def __init__(
         self,
@@ -78,15 +86,22 @@ class OutputRecord:
         key: bytes | None,
         value: bytes | None,
         timestamp: int | None,
-        headers: Headers,
+        headers: Headers | None,
     ) -> None:
         self.topic = topic
         self.partition = partition
         self.key = key
         self.value = value
         self.timestamp = timestamp
-        self.headers = headers
+        self.header_list: Headers | None = headers
         self.origin: Any = None
+
+    @property
+    def headers(self) -> Headers:
+        """Names and values, in order; the list is the record's own."""
+        if self.header_list is None:
+            self.header_list = []
+        return self.header_list
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.topic, self.partition, self.key, self.value, self.timestamp, self.headers))
@@ -163,7 +178,7 @@ def input_records(
         made.timestamp = times[at]
         made.key = keys[at]
         made.value = values[at]
-        made.headers = [] if headers is None else headers[at]
+        made.header_list = None if headers is None else headers[at]
         found.append(made)
     return found
 
@@ -171,7 +186,7 @@ def input_records(
 def output_columns(
     records: list[OutputRecord],
 ) -> tuple[list[Any], list[Any], list[Any], list[Any], list[Any], list[Any]]:
-    """Return topics, partitions, keys, values, times and headers of records."""
+    """Return topics, partitions, keys, values, times and headers (None for none) of records."""
     topics, partitions, keys, values, times, headers = [], [], [], [], [], []
     for record in records:
         topics.append(record.topic)
@@ -179,12 +194,17 @@ def output_columns(
         keys.append(record.key)
         values.append(record.value)
         times.append(record.timestamp)
-        headers.append(record.headers)
+        headers.append(record.header_list)
     return topics, partitions, keys, values, times, headers
 
 
 def output_record(
-    topic: str, partition: int | None, key: bytes | None, value: bytes | None, timestamp: int | None, headers: Headers
+    topic: str,
+    partition: int | None,
+    key: bytes | None,
+    value: bytes | None,
+    timestamp: int | None,
+    headers: Headers | None,
 ) -> OutputRecord:
     """Return a record to be written, for callers in C."""
     made = OutputRecord.__new__(OutputRecord)
@@ -193,8 +213,14 @@ def output_record(
     made.key = key
     made.value = value
     made.timestamp = timestamp
-    made.headers = headers
+    made.header_list = headers
     return made
+
+
+def append_changes(sent: list[OutputRecord], topic: str, partition: int, changes: list[ChangelogRecord]) -> None:
+    """Append what a store has changed as records of its changelog topic."""
+    for change in changes:
+        sent.append(output_record(topic, partition, change.key, change.value, change.timestamp, change.header_list))
 
 
 def stamped_record(raw: InputRecord, key: Any, value: Any) -> StampedRecord:

@@ -5,7 +5,7 @@ cimport cython
 from barnabas.streams.engine.context cimport TaskContext
 from barnabas.streams.engine.nodes cimport SourceTaskNode
 from barnabas.streams.engine.partition_group cimport PartitionGroup, Stamp
-from barnabas.streams.engine.record cimport InputRecord, OutputRecord, StampedRecord, output_record
+from barnabas.streams.engine.record cimport InputRecord, OutputRecord, StampedRecord, append_changes
 from barnabas.streams.engine.record_collector cimport RecordCollector
 from barnabas.streams.engine.task_node cimport TaskNode
 from barnabas.streams.serdes.record_context cimport RecordContext, record_context

@@ -39,7 +39,7 @@ if not cython.compiled:
     from barnabas.streams.engine.context import TaskContext
     from barnabas.streams.engine.nodes import SourceTaskNode
     from barnabas.streams.engine.partition_group import PartitionGroup, Stamp
-    from barnabas.streams.engine.record import output_record
+    from barnabas.streams.engine.record import append_changes
     from barnabas.streams.engine.record_collector import RecordCollector
     from barnabas.streams.serdes.record_context import RecordContext, record_context
     from barnabas.streams.topology.record import make_record
@@ -222,13 +222,13 @@ class Task:
         context = self._context
         node = self._source(raw.topic)
         context.record_context = record_context(
-            record.timestamp, raw.offset, raw.partition, raw.topic, raw.headers, raw.key, raw.value
+            record.timestamp, raw.offset, raw.partition, raw.topic, raw.header_list, raw.key, raw.value
         )
         context.current_node = node
         context.set_system_time_ms(now_ms)
         self.collector.source = raw
         try:
-            node.process(make_record(record.key, record.value, record.timestamp, raw.headers))
+            node.process(make_record(record.key, record.value, record.timestamp, raw.header_list))
         except FailedProcessingError as problem:
             raise self._failure(problem, record) from problem.__cause__
         except StreamsError:
@@ -265,10 +265,7 @@ class Task:
                 if logs_last and store.last_change_counts:
                     changes = last_of_each_key(changes)
                 topic = self._topology.store_to_changelog_topic[name]
-                sent += [
-                    output_record(topic, partition, key, value, timestamp, headers)
-                    for key, value, timestamp, headers in changes
-                ]
+                append_changes(sent, topic, partition, changes)
         self.commit_requested = False
         return sent
 

@@ -7,7 +7,7 @@ cdef class RecordContext:
     cdef public object offset
     cdef public object partition
     cdef public object topic
-    cdef public object headers
+    cdef readonly list header_list
     cdef public object raw_key
     cdef public object raw_value
 

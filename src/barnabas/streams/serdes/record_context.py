@@ -34,7 +34,7 @@ class RecordContext:
     """
 
     if not cython.compiled:
-        __slots__ = ("headers", "offset", "partition", "raw_key", "raw_value", "timestamp", "topic")
+        __slots__ = ("header_list", "offset", "partition", "raw_key", "raw_value", "timestamp", "topic")
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class RecordContext:
         offset: int,
         partition: int,
         topic: str | None,
-        headers: Headers,
+        headers: Headers | None,
         raw_key: bytes | None = None,
         raw_value: bytes | None = None,
     ) -> None:
@@ -50,14 +50,21 @@ class RecordContext:
         self.offset = offset
         self.partition = partition
         self.topic = topic
-        self.headers = headers
+        self.header_list: Headers | None = headers or None
         self.raw_key = raw_key
         self.raw_value = raw_value
+
+    @property
+    def headers(self) -> Headers:
+        """Names and values, in order; the list is the context's own."""
+        if self.header_list is None:
+            self.header_list = []
+        return self.header_list
 
     def memory_size(self) -> int:
         """Return Kafka's estimate of the bytes that it takes, by which suppress measures its buffer."""
         size = 20 + len((self.topic or "").encode("utf-16-le")) // 2
-        for name, value in self.headers:
+        for name, value in self.header_list or ():
             size += len(name.encode("utf-16-le")) // 2 + len(value or b"")
         return size
 
@@ -67,8 +74,8 @@ class RecordContext:
             raise StreamsError("A record without a topic, from a punctuation, cannot be kept in a buffer")
         topic = self.topic.encode()
         parts = [_LONG.pack(self.timestamp), _LONG.pack(self.offset), _INT.pack(len(topic)), topic]
-        parts += [_INT.pack(self.partition), _INT.pack(len(self.headers))]
-        for name, value in self.headers:
+        parts += [_INT.pack(self.partition), _INT.pack(len(self.header_list or ()))]
+        for name, value in self.header_list or ():
             parts.append(sized(name.encode()))
             parts.append(sized(value))
         return b"".join(parts)
@@ -97,7 +104,7 @@ def record_context(
     offset: int,
     partition: int,
     topic: str | None,
-    headers: Headers,
+    headers: Headers | None,
     raw_key: bytes | None = None,
     raw_value: bytes | None = None,
 ) -> RecordContext:
@@ -107,7 +114,7 @@ def record_context(
     made.offset = offset
     made.partition = partition
     made.topic = topic
-    made.headers = headers
+    made.header_list = headers
     made.raw_key = raw_key
     made.raw_value = raw_value
     return made

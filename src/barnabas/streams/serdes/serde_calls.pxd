@@ -14,6 +14,8 @@ cdef class SerdeCalls:
 
     cpdef object serialize(self, object topic, object value, object headers)
     cpdef object deserialize(self, object topic, object data, object headers)
+    cpdef object written(self, object value)
+    cpdef object read(self, object data)
 
 
 cdef object text_to_bytes(str text)

@@ -35,23 +35,33 @@ class SerdeCalls:
 
     def serialize(self, topic: str, value: Any, headers: Headers) -> bytes | None:
         """Return the bytes of a value. Raises what the serde raises."""
+        data = self.written(value)
+        return self._serialize(topic, value, headers) if data is None else data
+
+    def deserialize(self, topic: str, data: bytes | None, headers: Headers) -> Any:
+        """Return the value that bytes stand for. Raises what the serde raises."""
+        value = self.read(data)
+        return self._deserialize(topic, data, headers) if value is None else value
+
+    def written(self, value: Any) -> bytes | None:
+        """Return the bytes of a text or a long, for which nobody needs to know topic or headers; else None."""
         if self._is_text and type(value) is str:
             return text_to_bytes(value)
         if self._is_long and type(value) is int:
             try:
                 return int64_to_bytes(value)
             except OverflowError:
-                return self._serialize(topic, value, headers)  # type: ignore[no-any-return]  # which says so
-        return self._serialize(topic, value, headers)  # type: ignore[no-any-return]
+                return None  # the serde says so
+        return None
 
-    def deserialize(self, topic: str, data: bytes | None, headers: Headers) -> Any:
-        """Return the value that bytes stand for. Raises what the serde raises."""
+    def read(self, data: bytes | None) -> Any:
+        """Return the text or the long that bytes stand for; None where the serde must be asked."""
         if type(data) is bytes:
             if self._is_text:
                 return bytes_to_text(data)
             if self._is_long and len(data) == 8:
                 return int64_from_bytes(data)
-        return self._deserialize(topic, data, headers)
+        return None
 
 
 def text_to_bytes(text: str) -> bytes:

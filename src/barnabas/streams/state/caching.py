@@ -38,7 +38,7 @@ class StoreCache:
 
     def _keep(self, key: bytes, value: bytes | None) -> None:
         found = self._store.context.record_context
-        self._cache.put(key, value, copied(found, found.topic, found.headers))
+        self._cache.put(key, value, copied(found, found.topic, found.header_list))
 
     def _flushed(self, entries: list[DirtyEntry]) -> None:
         task = self._store.context
@@ -99,7 +99,7 @@ class KeyValueCache(StoreCache):
         self._store.put_behind(key, value)
 
 
-def copied(found: RecordContext, topic: str | None, headers: Headers) -> RecordContext:
+def copied(found: RecordContext, topic: str | None, headers: Headers | None) -> RecordContext:
     """Return a context of its own, for the task's changes with the next record."""
     return RecordContext(found.timestamp, found.offset, found.partition, topic, headers, found.raw_key, found.raw_value)
 

@@ -23,13 +23,20 @@ class ChangelogRecord:
     """A record of a changelog topic; a timestamp of None is left to its writer."""
 
     if not cython.compiled:
-        __slots__ = ("headers", "key", "timestamp", "value")
+        __slots__ = ("header_list", "key", "timestamp", "value")
 
-    def __init__(self, key: bytes, value: bytes | None, timestamp: int | None, headers: Headers) -> None:
+    def __init__(self, key: bytes, value: bytes | None, timestamp: int | None, headers: Headers | None) -> None:
         self.key = key
         self.value = value
         self.timestamp = timestamp
-        self.headers = headers
+        self.header_list: Headers | None = headers or None
+
+    @property
+    def headers(self) -> Headers:
+        """Names and values, in order; the list is the record's own."""
+        if self.header_list is None:
+            self.header_list = []
+        return self.header_list
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.key, self.value, self.timestamp, self.headers))
@@ -55,11 +62,13 @@ def last_of_each_key(changes: list[ChangelogRecord]) -> list[ChangelogRecord]:
     return list(reversed(last.values()))
 
 
-def changelog_record(key: bytes, value: bytes | None, timestamp: int | None, headers: Headers) -> ChangelogRecord:
+def changelog_record(
+    key: bytes, value: bytes | None, timestamp: int | None, headers: Headers | None
+) -> ChangelogRecord:
     """Return a record of a changelog, for callers in C."""
     made = ChangelogRecord.__new__(ChangelogRecord)
     made.key = key
     made.value = value
     made.timestamp = timestamp
-    made.headers = headers
+    made.header_list = headers
     return made

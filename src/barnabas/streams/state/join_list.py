@@ -59,4 +59,4 @@ class JoinListStore(SerdeStore):
             written = list_to_bytes([value] if found is None else [*list_from_bytes(found), value])
             self._map.put(key, written)
         if self.logged:
-            self._changes.append(ChangelogRecord(key, written, self._timestamp(), []))
+            self._changes.append(ChangelogRecord(key, written, self._timestamp(), None))

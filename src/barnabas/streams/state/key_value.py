@@ -200,7 +200,7 @@ class TimestampedKeyValueStore(KeyValueStore):
             return VALID_TO_UNDEFINED
         self._map.put(data, written.stamped(value_data, timestamp))  # type: ignore[arg-type]  # it is not None
         if self.logged:
-            headers = self._headers() if written.logs_headers else []
+            headers = self._header_list() if written.logs_headers else None
             self._changes.append(changelog_record(data, value_data, timestamp, headers))
         return VALID_TO_UNDEFINED
 

@@ -203,7 +203,7 @@ class IndexedWindowCache(TimeOrderedWindowCache):
 
     def put(self, key: bytes, start: int, value: bytes | None) -> None:
         """Keep the value of a window; None deletes."""
-        context = copied(self._store.context.record_context, "", [])
+        context = copied(self._store.context.record_context, "", None)
         super().put(key, start, value)
         self._cache.put(self._cache_key(b"\x01" + window_key(key, start, 0), start), b"", context)
 

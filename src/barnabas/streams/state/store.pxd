@@ -29,6 +29,9 @@ cdef class StateStore:
     @cython.locals(context=RecordContext)
     cpdef object _headers(self)
 
+    @cython.locals(context=RecordContext)
+    cpdef list _header_list(self)
+
 
 cdef class SerdeStore(StateStore):
     cdef public object key_serde
@@ -41,4 +44,5 @@ cdef class SerdeStore(StateStore):
 
     cpdef object _key(self, object key)
     cpdef object _value(self, object value, object headers=*)
+    cpdef object _read_key(self, object data)
     cpdef object _read_value(self, object data)

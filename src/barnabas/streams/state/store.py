@@ -117,7 +117,7 @@ class StateStore:
     def log(self, key: bytes, value: bytes | None) -> None:
         """Note a change for the changelog, with the time of the record that is being processed; None: a deletion."""
         if self.logged:
-            self._changes.append(changelog_record(key, value, self._timestamp(), []))
+            self._changes.append(changelog_record(key, value, self._timestamp(), None))
 
     def changes(self) -> list[ChangelogRecord]:
         """Return what was changed since the last call, as records of the changelog."""
@@ -158,6 +158,11 @@ class StateStore:
         context = self.context.record_context if self._holder is None else self._holder.record_context
         return [] if context is None else context.headers
 
+    def _header_list(self) -> Headers | None:
+        """Return the headers of the record that is being processed, None for none: what is kept of them."""
+        context = self.context.record_context if self._holder is None else self._holder.record_context
+        return None if context is None else context.header_list
+
 
 @cython.cclass
 class SerdeStore(StateStore):
@@ -189,13 +194,15 @@ class SerdeStore(StateStore):
         if self._keeps_key and key is self._last_key:
             # A lookup and the update that follows it write the key once.
             return self._last_data  # type: ignore[no-any-return]
-        try:
-            data: bytes = self._key_calls.serialize(self.topic, key, self._headers())  # type: ignore[assignment]
-        except TypeError as problem:
-            raise self._incompatible(self.key_serde, "key", key) from problem
+        data = self._key_calls.written(key)
+        if data is None:
+            try:
+                data = self._key_calls.serialize(self.topic, key, self._headers())
+            except TypeError as problem:
+                raise self._incompatible(self.key_serde, "key", key) from problem
         self._last_key = key
         self._last_data = data
-        return data
+        return data  # type: ignore[return-value]  # keys are not None
 
     def _bound(self, key: Any) -> bytes | None:
         return None if key is None else self._key(key)
@@ -203,18 +210,25 @@ class SerdeStore(StateStore):
     def _value(self, value: Any, headers: Headers | None = None) -> bytes | None:
         if value is None:
             return None
+        data = self._value_calls.written(value)
+        if data is not None:
+            return data
         try:
             given = self._headers() if headers is None else headers
-            data: bytes | None = self._value_calls.serialize(self.topic, value, given)
+            data = self._value_calls.serialize(self.topic, value, given)
         except TypeError as problem:
             raise self._incompatible(self.value_serde, "value", value) from problem
         return data
 
     def _read_key(self, data: bytes) -> Any:
-        return self._key_calls.deserialize(self.topic, data, self._headers())
+        key = self._key_calls.read(data)
+        return self._key_calls.deserialize(self.topic, data, self._headers()) if key is None else key
 
     def _read_value(self, data: bytes | None) -> Any:
-        return None if data is None else self._value_calls.deserialize(self.topic, data, self._headers())
+        if data is None:
+            return None
+        value = self._value_calls.read(data)
+        return self._value_calls.deserialize(self.topic, data, self._headers()) if value is None else value
 
     def _incompatible(self, serde: Any, what: str, thing: Any) -> StreamsError:
         return StreamsError(

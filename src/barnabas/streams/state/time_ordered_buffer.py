@@ -116,7 +116,7 @@ class TimeOrderedChangeBuffer(SerdeStore):
             held = self._values.get(key)
             data = None if held is None else held.to_bytes() + _LONG.pack(self._times[key])
             if self.logged:
-                headers = [] if data is None else list(CURRENT_HEADERS)
+                headers = None if data is None else list(CURRENT_HEADERS)
                 self._changes.append(ChangelogRecord(key, data, None, headers))
             self._keep(key, data)
         self._dirty.clear()
@@ -202,7 +202,7 @@ class TimeOrderedKeyValueBuffer(SerdeStore):
         self.observed_stream_time = max(self.observed_stream_time, record.timestamp)
         self._map.put(data, held)
         if self.logged:
-            self._changes.append(ChangelogRecord(data, held + _LONG.pack(0), None, []))
+            self._changes.append(ChangelogRecord(data, held + _LONG.pack(0), None, None))
         return True
 
     def evict(self, callback: Callable[[Eviction], None]) -> None:
@@ -212,7 +212,7 @@ class TimeOrderedKeyValueBuffer(SerdeStore):
             callback(Eviction(self._read_key(data[9:-4]), self._read_value(value.new_value), value.context))
             self._map.delete(data)
             if self.logged:
-                self._changes.append(ChangelogRecord(data, None, None, []))
+                self._changes.append(ChangelogRecord(data, None, None, None))
 
     @property
     def num_records(self) -> int:

@@ -46,7 +46,7 @@ class ValueFormat:
 
     def logged(self, store: SerdeStore, key: bytes, data: bytes | None) -> ChangelogRecord:
         """Return the record of the changelog for what is kept."""
-        return changelog_record(key, data, store._timestamp(), store._headers() if self.logs_headers else [])
+        return changelog_record(key, data, store._timestamp(), store._header_list() if self.logs_headers else None)
 
     def plain(self, value: Any) -> Any:
         """Return the value alone, without its timestamp, of what `read` returned."""
@@ -89,7 +89,7 @@ class SessionHeadersFormat(ValueFormat):
     def logged(self, store: SerdeStore, key: bytes, data: bytes | None) -> ChangelogRecord:
         """Return the record of the changelog; a tombstone has the headers of the record."""
         if data is None:
-            return changelog_record(key, None, store._timestamp(), store._headers())
+            return changelog_record(key, None, store._timestamp(), store._header_list())
         headers, at = split_headers(data)
         return changelog_record(key, data[at:], store._timestamp(), headers)
 
@@ -122,7 +122,7 @@ class TimestampedFormat(ValueFormat):
 
     def logged(self, store: SerdeStore, key: bytes, data: bytes | None) -> ChangelogRecord:
         """Return the record of the changelog: the value, with its timestamp; a tombstone has the record's."""
-        headers = store._headers() if self.logs_headers else []
+        headers = store._header_list() if self.logs_headers else None
         if data is None:
             return changelog_record(key, None, store._timestamp(), headers)
         return changelog_record(key, data[8:], stamp_of(data), headers)
@@ -170,7 +170,7 @@ class HeadersFormat(TimestampedFormat):
     def logged(self, store: SerdeStore, key: bytes, data: bytes | None) -> ChangelogRecord:
         """Return the record of the changelog; a tombstone has timestamp and headers of the record."""
         if data is None:
-            return changelog_record(key, None, store._timestamp(), store._headers())
+            return changelog_record(key, None, store._timestamp(), store._header_list())
         headers, at = split_headers(data)
         return changelog_record(key, data[at + 8 :], _unpack_long(data, at)[0], headers)
 

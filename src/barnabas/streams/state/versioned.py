@@ -302,7 +302,7 @@ class VersionedKeyValueStore(SerdeStore):
         if valid_to == NOT_PUT and self._versions.is_too_late(timestamp):
             self.context.record_dropped()
         if self.logged:
-            self._changes.append(ChangelogRecord(data, raw, timestamp, []))
+            self._changes.append(ChangelogRecord(data, raw, timestamp, None))
         return valid_to
 
     def delete(self, key: Any, timestamp: int) -> VersionedRecord[Any] | None:

@@ -120,7 +120,7 @@ class KStreamKTableJoinProcessor(OperatorProcessor):
 
     def _emit(self, due: Eviction) -> None:
         context = self.context
-        record = make_record(due.key, due.value, due.context.timestamp, due.context.headers)
+        record = make_record(due.key, due.value, due.context.timestamp, due.context.header_list)
         previous = context.record_context
         context.record_context = due.context
         try:

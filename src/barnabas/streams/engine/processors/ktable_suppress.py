@@ -152,6 +152,6 @@ class KTableSuppressProcessor(OperatorProcessor):
         previous = context.record_context
         context.record_context = due.context
         try:
-            context.forward_all(make_record(due.key, due.value, due.context.timestamp, due.context.headers))
+            context.forward_all(make_record(due.key, due.value, due.context.timestamp, due.context.header_list))
         finally:
             context.record_context = previous
