@@ -110,7 +110,10 @@ class AdminApiDriver(Generic[K, V]):
         if node is None:
             return self._client.reconnect_backoff
         if not self._client.ready(node, now):
-            return max(self._client.poll_delay(node, now), 0.001)
+            wait = max(self._client.poll_delay(node, now), 0.001)
+            if isinstance(target, Node) and self._client.connection_failed(node):
+                self._look_up_again(keys, now + wait)
+            return wait
         try:
             message = self._build(target, keys, now)
         except Exception as error:  # noqa: BLE001  (any error that a key of a wrong kind brings about fails these keys)
@@ -207,6 +210,12 @@ class AdminApiDriver(Generic[K, V]):
             self._metadata.forget_controller()
         # Where the controller or a broker has moved is in the metadata.
         self._metadata.request_update(reset_equivalent_backoff=False)
+
+    def _look_up_again(self, keys: list[K], at: float) -> None:
+        """Look for another broker: the one that was found cannot be reached, and may have gone for good."""
+        for key in keys:
+            self._targets[key] = self._handler.lookup.static_target(key)
+            self._retry_at[key] = at
 
     def _finish(self, key: K, *, error: KafkaError | None = None) -> None:
         self._targets.pop(key, None)

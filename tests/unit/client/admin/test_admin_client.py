@@ -62,7 +62,7 @@ from barnabas.protocol.messages.offset_fetch_response import (
     OffsetFetchResponseTopics,
 )
 from barnabas.protocol.topic_partition import TopicPartition
-from tests.support.network_fakes import all_api_versions
+from tests.support.network_fakes import all_api_versions, metadata_response
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 NOT_CONTROLLER, TOPIC_EXISTS, INVALID_TOPIC, NOT_LEADER = 41, 36, 17, 6
@@ -206,6 +206,42 @@ def test_a_broker_that_is_gone_is_waited_for(admin: Any) -> None:
     admin.selector.connect = connect
     admin.answer(ApiKey.CREATE_TOPICS, created(a=0))
     assert "a" in admin.client.create_topics([NewTopic("a")])
+
+
+def test_a_leader_that_is_gone_is_looked_up_again(new_admin: Any) -> None:
+    """Nothing but the metadata says that another broker leads by now: the one that did answers nothing."""
+    admin = new_admin(bootstrap_servers="boot:9093")
+    admin.selector.refusing.add(9092)
+    lookups = 0
+
+    def metadata(request: Any) -> Any:
+        nonlocal lookups
+        lookups += bool(request.topics)
+        return metadata_response([(1, "one", 9092), (2, "two", 9093)], {"t": 1}, leader=1 if lookups < 3 else 2)
+
+    admin.handlers[ApiKey.METADATA] = metadata
+    partition = ListOffsetsPartitionResponse(partition_index=0, offset=7, leader_epoch=2)
+    admin.answer(
+        ApiKey.LIST_OFFSETS,
+        ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[partition])]),
+    )
+    started = admin.clock.now
+
+    assert admin.client.list_offsets({T0: OffsetSpec.LATEST}) == {T0: ListedOffset(7, -1, 2)}
+    assert (admin.asked(ApiKey.LIST_OFFSETS), lookups) == ([2], 3)
+    assert admin.clock.now - started < 2
+
+
+def test_a_coordinator_that_is_gone_is_looked_up_again(new_admin: Any) -> None:
+    admin = new_admin(bootstrap_servers="boot:9093")
+    admin.selector.refusing.add(9092)
+    brokers = [(1, "one", 9092), (2, "two", 9093)]
+    admin.handlers[ApiKey.METADATA] = lambda request: metadata_response(brokers, {}, leader=2)
+    found = [FindCoordinatorResponse(coordinators=[Coordinator("g", *broker)]) for broker in brokers]
+    admin.answer(ApiKey.FIND_COORDINATOR, *found)
+    admin.answer(ApiKey.DELETE_GROUPS, DeleteGroupsResponse(results=[DeletableGroupResult(group_id="g")]))
+
+    assert list(admin.client.delete_groups(["g"], timeout=5)) == ["g"]
 
 
 def test_a_lost_connection_is_made_again_and_the_request_repeated(admin: Any) -> None:
