@@ -17,6 +17,7 @@ from barnabas.spark.exactly_once.decision import (
     REWRITE,
     Decision,
     DecisionError,
+    Identity,
     TaskTransaction,
     TransactionsLostError,
 )
@@ -75,12 +76,9 @@ class Record(NamedTuple):
 
 
 class EndAll(NamedTuple):
-    """Commit or abort transactions, as (transactional id, producer id, epoch).
+    """Commit or abort transactions; gives the ids of those for which the cluster says for good that it did not."""
 
-    Gives the ids of those for which the cluster says for good that it did not.
-    """
-
-    transactions: tuple[tuple[str, int, int], ...]
+    transactions: tuple[Identity, ...]
     commit: bool
 
 
@@ -105,6 +103,10 @@ class Task(NamedTuple):
 
 
 SinkSteps = Generator[Any, Any, Any]
+
+#: So many strangers a decision's record holds, for the cluster bounds its size. Where the driver dies that was to abort
+#: them, the one after it aborts these, and all others with its next batch.
+MOST_STRANGERS = 1000
 
 
 class StepPerformer(Protocol):
@@ -166,8 +168,7 @@ def _identity(batch: int, pool: IdPool, decision: Decision | None, now: float) -
 def take_over(run: str) -> SinkSteps:
     """Return what a driver does before the first tasks of its run begin, where it can: be the query's only one.
 
-    One that was thought dead may still finish a batch that others have decided, and then aborts what it had found open
-    before (`_finish_and_sweep`). From now on that holds nothing of this run's tasks.
+    No other one decides any more, so these tasks know the decision that counts. Spark asks a sink for nothing so early.
     """
     yield TakeOver(run)
 
@@ -187,7 +188,7 @@ def commit_batch(batch: int, reports: Sequence[TaskReport]) -> SinkSteps:
         # Another driver decided it after these tasks had looked.
         if written:
             yield EndAll(_identities(written), commit=False)
-        return (yield from _finish_and_sweep(decision, reports[0].query))
+        return (yield from _finish_and_abort_strangers(decision, reports[0].query))
     is_rewrite = decision is not None and decision.batch == batch
     if any(report.was_decided for report in reports) and not is_rewrite:
         yield EndAll(_identities(written), commit=False)
@@ -197,9 +198,10 @@ def commit_batch(batch: int, reports: Sequence[TaskReport]) -> SinkSteps:
         )
     if not written and not is_rewrite:
         return decision
-    strangers = yield from _strangers(batch, written)
+    strangers = yield from _strangers(batch, written, () if decision is None else decision.strangers)
     states = () if decision is None else tuple(decision.states_after().values())
-    decided = Decision(batch, reports[0].run, DECIDED, tuple(written), states=states)
+    kept = strangers[:MOST_STRANGERS]
+    decided = Decision(batch, reports[0].run, DECIDED, tuple(written), states=states, strangers=kept)
     yield Record(decided)
     done = yield from finish(decided, reports[0].query)
     if strangers:
@@ -207,15 +209,19 @@ def commit_batch(batch: int, reports: Sequence[TaskReport]) -> SinkSteps:
     return done
 
 
-def _strangers(batch: int, written: list[TaskTransaction]) -> SinkSteps:
+def _strangers(batch: int, written: list[TaskTransaction], aborted: Sequence[Identity]) -> SinkSteps:
     """Return the query's open transactions that the decision will not name, as they are before it.
 
     Before a batch is decided all else that is open belongs to it or to earlier ones, so once it is decided none needs
-    them. That would not hold of a list made later: another driver may by then have begun the next batch.
+    them. That would not hold of a list made later: another driver may by then have begun the next batch. `aborted` are
+    those that the decision before has among its strangers: they are aborted, or will be.
     """
     open_now: dict[str, int] = yield ListOpen()
     gone = [
-        task for task in written if task.transactional_id and open_now.get(task.transactional_id) != task.producer_id
+        task
+        for task in written
+        if task.transactional_id
+        and (open_now.get(task.transactional_id) != task.producer_id or task.identity in aborted)
     ]
     if gone:
         yield EndAll(_identities(written), commit=False)
@@ -225,33 +231,29 @@ def _strangers(batch: int, written: list[TaskTransaction]) -> SinkSteps:
             + "; ".join(map(str, gone))
         )
     named = {task.transactional_id for task in written}
-    return (yield from _identified(set(open_now) - named))
+    return (yield from identified(set(open_now) - named))
 
 
-def _finish_and_sweep(decision: Decision, query: str) -> SinkSteps:
-    """Finish what another driver decided, and abort what else is open: that driver may have died before it did.
+def _finish_and_abort_strangers(decision: Decision, query: str) -> SinkSteps:
+    """Finish what another driver decided, and abort what it had found open before: it may have died before it did.
 
-    Until it is aborted, no reader of committed records gets past it, and a task may be such a reader: one that restores
-    its state. The list holds nothing of the next batch, for the record after it shows that no other driver had taken
-    over by then, and one does before its tasks begin with that (`take_over`). Spark asks a sink for nothing before the
-    tasks of a query's first batch: there such a driver can have its transactions aborted after they were decided, which
-    is told as lost.
+    Until that is aborted, no reader of committed records gets past it, and a task may be such a reader: one that
+    restores its state. What is open now and was not then is left alone, for another driver may have begun the next
+    batch. No such reader needs to get past it, for it begins after all that was decided.
     """
-    open_now: dict[str, int] = yield ListOpen()
-    strangers = yield from _identified(set(open_now) - {task.transactional_id for task in decision.tasks})
-    done = yield from finish(decision, query)
-    if strangers:
-        yield Record(done)
-        yield EndAll(strangers, commit=False)
+    done: Decision = yield from finish(decision, query)
+    if done.strangers:
+        yield EndAll(done.strangers, commit=False)
     return done
 
 
-def _identified(names: set[str]) -> SinkSteps:
+def identified(names: set[str]) -> SinkSteps:
+    """Return which of the query's open transactions these are, those that are still open."""
     others = tuple(sorted(names))
     if not others:
         return ()
     found: dict[str, tuple[int, int]] = yield Describe(others)
-    return tuple((name, *identity) for name, identity in sorted(found.items()))
+    return tuple(Identity(name, *identity) for name, identity in sorted(found.items()))
 
 
 def finish(decision: Decision, query: str) -> SinkSteps:
@@ -289,7 +291,7 @@ def abort_run(run: str) -> SinkSteps:
     all that is open of it is of the batch that failed.
     """
     open_now: dict[str, int] = yield ListOpen(run)
-    strangers = yield from _identified(set(open_now))
+    strangers = yield from identified(set(open_now))
     if strangers:
         yield EndAll(strangers, commit=False)
 
@@ -310,5 +312,5 @@ def _check_order(batch: int, decision: Decision | None) -> None:
         )
 
 
-def _identities(tasks: Sequence[TaskTransaction]) -> tuple[tuple[str, int, int], ...]:
-    return tuple((task.transactional_id, task.producer_id, task.epoch) for task in tasks if task.transactional_id)
+def _identities(tasks: Sequence[TaskTransaction]) -> tuple[Identity, ...]:
+    return tuple(task.identity for task in tasks if task.transactional_id)

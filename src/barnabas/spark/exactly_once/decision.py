@@ -22,6 +22,14 @@ class DecisionError(KafkaError):
     """The decision log, or what a task reported, contradicts the batch that is being written."""
 
 
+class Identity(NamedTuple):
+    """One transaction: no other one, earlier or later, has all three."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
 class TaskState(NamedTuple):
     """What a task with a state of its own leaves for its next batch; it counts when the task's transaction does.
 
@@ -55,6 +63,11 @@ class TaskTransaction(NamedTuple):
     topics: dict[str, list[int]]
     state: TaskState | None = None
 
+    @property
+    def identity(self) -> Identity:
+        """Which transaction of the cluster's it is."""
+        return Identity(self.transactional_id, self.producer_id, self.epoch)
+
     def __str__(self) -> str:
         places = ", ".join(f"{topic}[{','.join(map(str, found))}]" for topic, found in sorted(self.topics.items()))
         return f"task {self.partition}: {self.rows} rows in {places} (transactional id {self.transactional_id})"
@@ -64,7 +77,8 @@ class Decision(NamedTuple):
     """The last batch of a query that was decided, by which run of the query, and in which transactions it is.
 
     `lost` are the tasks (by `partition`) whose rows are not in the topics, in states LOST and REWRITE, and in COMPLETE
-    when that was accepted. `states` are what the tasks had left before this batch.
+    when that was accepted. `states` are what the tasks had left before this batch. `strangers` are transactions that
+    were open before the decision and that no decision may name any more: a driver that reads this may abort them.
     """
 
     batch: int
@@ -73,6 +87,7 @@ class Decision(NamedTuple):
     tasks: tuple[TaskTransaction, ...] = ()
     lost: tuple[int, ...] = ()
     states: tuple[TaskState, ...] = ()
+    strangers: tuple[Identity, ...] = ()
 
     def names(self, transactional_id: str) -> TaskTransaction | None:
         """Return the task's transaction under this id, if it counts."""
@@ -86,12 +101,17 @@ class Decision(NamedTuple):
                 found[task.state.task] = task.state.after(found.get(task.state.task))
         return found
 
+    def completed(self) -> Decision | None:
+        """Return this decision, marked as done; None unless that is all that is left to be said of it."""
+        return self._replace(state=COMPLETE) if self.state == DECIDED else None
+
     def encode(self) -> bytes:
-        """Return the record's value. What queries without states write, older versions read."""
+        """Return the record's value. What queries without states and strangers write, older versions read."""
         tasks = [list(task if task.state is not None else task[:-1]) for task in self.tasks]
         content = {"format": _FORMAT, **self._asdict(), "tasks": tasks}
-        if not self.states:
-            del content["states"]
+        for name in ("states", "strangers"):
+            if not content[name]:
+                del content[name]
         return json.dumps(content, separators=(",", ":")).encode()
 
     @classmethod
@@ -103,7 +123,8 @@ class Decision(NamedTuple):
                 raise ValueError("another format")
             tasks = tuple(_task_transaction(*task) for task in content.pop("tasks"))
             states = tuple(TaskState(*state) for state in content.pop("states", ()))
-            return cls(**{**content, "tasks": tasks, "lost": tuple(content["lost"]), "states": states})
+            strangers = tuple(Identity(*stranger) for stranger in content.pop("strangers", ()))
+            return cls(**content | {"lost": tuple(content["lost"])}, tasks=tasks, states=states, strangers=strangers)
         except (ValueError, TypeError, KeyError) as error:
             raise DecisionError(
                 f"a record of the decision log cannot be read ({error}): {value[:200]!r}; was it written by a newer "

@@ -13,7 +13,7 @@ from barnabas.spark.client_cache import ClientCache
 from barnabas.spark.client_settings import ClientSettings
 from barnabas.spark.exactly_once import commit_protocol as protocol
 from barnabas.spark.exactly_once import open_transactions as transactions
-from barnabas.spark.exactly_once.decision import COMPLETE, Decision, DecisionError
+from barnabas.spark.exactly_once.decision import Decision, DecisionError
 from barnabas.spark.exactly_once.decision_log import DecisionReader, DecisionWriter, log_end, settings_of
 from barnabas.spark.exactly_once.repair import repair as repair_steps
 
@@ -83,9 +83,8 @@ class Driver:
     def _record(self, decision: Decision) -> None:
         assert self._writer is not None, "take_over() comes first"
         self._await_mark()
-        if decision.state == COMPLETE and decision != self._decision:
-            # It only spares the next start some questions, so the batch need not wait for it. Recorded once more, it is
-            # to show that no other driver has taken over.
+        if self._decision is not None and decision == self._decision.completed():
+            # It only spares the next start some questions, so the batch need not wait for it.
             mark = threading.Thread(target=self._write_mark, args=(self._writer, decision), daemon=True)
             mark.start()
             self._mark = mark

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from barnabas.spark.exactly_once.commit_protocol import Describe, EndAll, ListOpen, Record, SinkSteps, TakeOver, finish
+from barnabas.spark.exactly_once.commit_protocol import (
+    MOST_STRANGERS,
+    EndAll,
+    ListOpen,
+    Record,
+    SinkSteps,
+    TakeOver,
+    finish,
+    identified,
+)
 from barnabas.spark.exactly_once.decision import COMPLETE, LOST, REWRITE, Decision, DecisionError, TransactionsLostError
 
 #: What can be chosen about lost rows: leave them lost, or have their tasks write them when the query starts again.
 ACCEPT_LOSS, REWRITE_LOST = "accept-loss", "rewrite-lost"
 _STATE_AFTER = {ACCEPT_LOSS: COMPLETE, REWRITE_LOST: REWRITE}
+
+#: The batch of a query that has decided none.
+_NONE = -1
 
 #: The name under which repairs take over from a driver.
 RUN = "repair"
@@ -18,6 +30,9 @@ def repair(query: str, choice: str | None) -> SinkSteps:
 
     Fences the query's driver: one that still runs fails. Returns the decision as it is then, None without any. Raises
     DecisionError for a choice where nothing is lost.
+
+    What is to be aborted is among the decision's strangers first. So a driver that has not heard of this one, and is at
+    its first batch, either decides it before that, and then nothing of it is aborted here, or finds it there.
     """
     decision: Decision | None = yield TakeOver(RUN)
     if decision is not None:
@@ -31,7 +46,10 @@ def repair(query: str, choice: str | None) -> SinkSteps:
         decision = decision._replace(state=_STATE_AFTER[choice])
         yield Record(decision)
     open_now: dict[str, int] = yield ListOpen()
-    if open_now:
-        found: dict[str, tuple[int, int]] = yield Describe(tuple(sorted(open_now)))
-        yield EndAll(tuple((name, *identity) for name, identity in sorted(found.items())), commit=False)
-    return decision
+    strangers = yield from identified(set(open_now))
+    for at in range(0, len(strangers), MOST_STRANGERS):
+        some = strangers[at : at + MOST_STRANGERS]
+        decision = (decision or Decision(_NONE, RUN, COMPLETE))._replace(strangers=some)
+        yield Record(decision)
+        yield EndAll(some, commit=False)
+    return None if decision is None or decision.batch == _NONE else decision

@@ -16,6 +16,7 @@ from barnabas.spark.exactly_once.decision import (
     REWRITE,
     Decision,
     DecisionError,
+    Identity,
     TaskState,
     TaskTransaction,
 )
@@ -38,9 +39,14 @@ def used_in_batch_5(epoch: int = 4) -> IdPool:
 
 
 def test_a_decision_reads_as_it_was_written() -> None:
-    decision = Decision(5, "r1", LOST, (TASK,), (3,))
+    decision = Decision(5, "r1", LOST, (TASK,), (3,), strangers=(Identity("sink-q-task-w-7", 18, 2),))
 
     assert Decision.decode(decision.encode()) == decision
+    assert Decision.decode(decision.encode()).strangers[0].producer_id == 18
+
+
+def test_a_decision_without_states_and_strangers_is_what_older_versions_read() -> None:
+    assert set(json.loads(Decision(5, "r1").encode())) == {"format", "batch", "run", "state", "tasks", "lost"}
 
 
 @pytest.mark.parametrize("value", [b"", b"[]", b"{}", b'{"format":2}', b'{"format":1,"state":"perhaps"}', b"\xff"])

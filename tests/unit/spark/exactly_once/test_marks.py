@@ -33,6 +33,7 @@ def complete(batch: int) -> Decision:
 def test_a_mark_that_fails_in_any_way_is_an_error_of_the_next_step() -> None:
     driver = Driver(SinkPlace((("bootstrap.servers", "127.0.0.1:1"),), "decisions", "prefix"), "q")
     writer = driver._writer = Writer()  # type: ignore[assignment]
+    driver._decision = Decision(0, "run")
 
     driver._record(complete(0))
     with pytest.raises(ArithmeticError, match="not foreseen"):

@@ -334,7 +334,7 @@ class Driver(model.DriverPerformer):
         return self._decision
 
     def Record(self, decision: Decision) -> model.Requests:
-        if not self.has_marks and decision.state == COMPLETE and decision != self._decision:
+        if not self.has_marks and self._decision is not None and decision == self._decision.completed():
             self._decision = decision  # a thread writes it, some time or never
             yield None
         else:

@@ -135,11 +135,6 @@ def not_waiting(stages: Any, most_attempts: int) -> Any:
     return reports
 
 
-def not_taking_over(run: str) -> Any:
-    """It is the only driver from its first commit on, when its tasks have their transactions open already."""
-    yield from ()
-
-
 def reading_what_was_left_again(batch: int) -> int:
     return model.LEFT if batch <= 1 else 0
 
@@ -161,7 +156,6 @@ MUTATIONS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "a report is replaced after others were told of it": (model, "run_stages", replacing_a_report),
     "a sub-topology begins before all have reported": (model, "run_stages", not_waiting),
     "what was left in the topic is read again": (model, "planned_end", reading_what_was_left_again),
-    "a driver takes over when it commits": (commit_protocol, "take_over", not_taking_over),
     "what is held is trusted": (state_protocol, "run_task", trusting_what_is_held),
 }
 

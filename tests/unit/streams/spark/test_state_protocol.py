@@ -155,8 +155,13 @@ def test_a_task_whose_processes_are_lost_again_and_again_ends_the_batch() -> Non
         steps.send(batch_protocol.Outcome("0_1", 2, None))
 
 
-def test_a_driver_that_comes_back_aborts_nothing_of_the_run_after_it() -> None:
+@pytest.mark.parametrize("takes_over", ["before its tasks begin", "when it commits, as Spark's sink does"])
+def test_a_driver_that_comes_back_aborts_nothing_of_the_run_after_it(
+    takes_over: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It repeats batch 0, which another has decided, while the next run is at its first batch, which is batch 1."""
+    if takes_over.startswith("when"):
+        monkeypatch.setattr(protocol, "take_over", taking_over_late)
     for at, turns in itertools.product(range(4, 12), range(8)):
         cluster, checkpoint = model.Cluster(), sink.Checkpoint()
         back = beginning(cluster, checkpoint, "r1")
@@ -310,7 +315,7 @@ MUTATIONS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "the decision log is not read to its end": (model.EnginePerformer, "ReadDecision", reading_an_old_decision),
     "each report of a task counts": (batch_protocol, "run_batch", counting_every_report),
     "what is held at the end is kept": (state_protocol, "end_task", keeping_what_is_held),
-    "what a dead driver left open stays open": (protocol, "_finish_and_sweep", not_sweeping),
+    "what a dead driver left open stays open": (protocol, "_finish_and_abort_strangers", not_sweeping),
 }
 
 
