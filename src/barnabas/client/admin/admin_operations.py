@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 from barnabas.client.admin.admin_api_driver import AdminApiDriver, Retrying
 from barnabas.client.admin.admin_api_handler import AdminApiHandler, K, V
 from barnabas.client.admin.admin_metadata import AdminMetadata
+from barnabas.client.admin.cluster import all_brokers
 from barnabas.client.admin.results import Results
 from barnabas.client.admin.wrong_arguments import explained
 from barnabas.client.arguments import as_seconds
@@ -26,14 +27,12 @@ from barnabas.config.client_config import ClientConfig
 from barnabas.errors import (
     IllegalStateError,
     KafkaError,
-    KafkaTimeoutError,
     UnsupportedEndpointTypeError,
 )
 from barnabas.network.exponential_backoff import ExponentialBackoff
 from barnabas.network.log_context import client_logger
 from barnabas.network.metric_group import Measured, MetricGroup, with_app_info
 from barnabas.network.network_metrics import network_metrics, node_metrics
-from barnabas.network.node import Node
 
 if TYPE_CHECKING:
     from barnabas.config.typed_settings import AdminSettings
@@ -158,18 +157,12 @@ class AdminOperations(ReportsTelemetry, Measured):
             "an admin client with bootstrap.servers can do it"
         )
 
-    def _known_nodes(self, deadline: float) -> Steps[list[Node]]:
-        """All brokers, as soon as the first metadata has come."""
-        self._ensure_open()
-        while self._metadata.fetch().is_bootstrap_configured:
-            now = self._clock()
-            if now >= deadline:
-                raise KafkaTimeoutError(f"no bootstrap server answered in time{self._client.failure_to_connect}")
-            self._metadata.request_update(reset_equivalent_backoff=False)
-            self._client.poll(deadline - now, now)
-            self._metadata.raise_fatal_error()
-            yield None
-        return self._metadata.fetch().nodes
+    def _all_brokers(self, deadline: float) -> Steps[list[int]]:
+        """Return the ids of all brokers as they are now; what the client knows of them may be minutes old."""
+        nodes = yield from self._ask_one(all_brokers(), "the brokers of the cluster", deadline)
+        if any(self._metadata.fetch().node(node.id) != node for node in nodes):
+            self._metadata.request_update()
+        return [node.id for node in nodes]
 
     def _ask_all_brokers(
         self, handler: AdminApiHandler[int, V], timeout: float | None, raise_errors: bool
@@ -179,8 +172,8 @@ class AdminOperations(ReportsTelemetry, Measured):
         if refusal is not None:
             raise refusal
         deadline = self._deadline(timeout)
-        nodes = yield from self._known_nodes(deadline)
-        results = yield from self._ask(handler, [node.id for node in nodes], deadline)
+        brokers = yield from self._all_brokers(deadline)
+        results = yield from self._ask(handler, brokers, deadline)
         return checked(results, raise_errors)
 
     def _operation(

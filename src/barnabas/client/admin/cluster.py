@@ -47,6 +47,15 @@ class ClusterDescription(NamedTuple):
     authorized_operations: frozenset[AclOperation] | None = None
 
 
+def all_brokers() -> KeyedRequest[str, list[Node]]:
+    """Metadata of no topics, from any broker: the brokers that are alive."""
+
+    def read(response: MetadataResponse) -> list[Node]:
+        return [Node(each.node_id, each.host, each.port, each.rack) for each in response.brokers]
+
+    return one_request("find brokers", lambda timeout_ms: MetadataRequest(topics=[]), read)
+
+
 class DescribeClusterHandler:
     """DescribeCluster, from any broker or the active controller; its only key is "cluster"."""
 
