@@ -23,9 +23,6 @@ LOGGER = logging.getLogger("barnabas.streams")
 #: Seconds without progress before a restoration gives up: an open transaction keeps readers from what lies behind it.
 STALLED = 120.0
 
-#: Records that go to a store on disk at once: sorted by key, many of them fall on the same page.
-PIECE = 50_000
-
 _POLL = 0.2
 
 #: Seconds between two lines in the log about a restoration.
@@ -81,7 +78,7 @@ class ChangelogReader:
         After each piece `restored` is told up to where the store has it, and of how many records. Records without a key
         are passed over, as Kafka does.
         """
-        for records, position in _in_pieces(self.read(partition, end, start), PIECE if store.persistent else 1):
+        for records, position in self.read(partition, end, start):
             keyed = [record for record in records if record.key is not None]
             if len(keyed) < len(records):
                 LOGGER.warning("%s has %d records without a key before offset %d; they are skipped",
@@ -130,21 +127,6 @@ class ChangelogReader:
             self._consumer.close()
         if self._admin is not None:
             self._admin.close()
-
-
-def _in_pieces(
-    polled: Iterable[tuple[list[ConsumerRecord[bytes, bytes]], int]], least: int
-) -> Iterator[tuple[list[ConsumerRecord[bytes, bytes]], int]]:
-    """Put what was polled together to pieces of at least so many records."""
-    found: list[ConsumerRecord[bytes, bytes]] = []
-    position = 0
-    for records, position in polled:
-        found += records
-        if len(found) >= least:
-            yield found, position
-            found = []
-    if found:
-        yield found, position
 
 
 class _Progress:

@@ -18,8 +18,8 @@ Rules of the room
 
 Files: `store` (what all have in common), `key_value`, `window`, `in_memory_window`, `session`, `in_memory_session`,
 `versioned`, `join_list` (outer joins), `time_ordered_buffer` (suppress, joins with grace), `segments`, `memory`,
-`disk`, `disk_map`, `store_factory` (from a topology's description to a store), `read_only` (global stores,
-queries).
+`disk`, `disk_map`, `sorted_entries` (what goes to disk, in order), `packed_entries` (their C), `store_factory` (from a
+topology's description to a store), `read_only` (global stores, queries).
 
 Sources: Kafka's package `state.internals`; KIP-258, KIP-328, KIP-889, KIP-923.
 """

@@ -18,6 +18,9 @@ from barnabas.streams.state.disk_map import DiskMap
 _META = b"\x00metadata"
 _MAX_MAPS = 4096
 
+#: Bytes of memory that what is loaded from changelogs takes before it is written.
+MOST_LOADED = 64 << 20
+
 
 class DiskBackend:
     """The maps of a task in a directory, which it makes. `size_limit` is what the file may grow to, in bytes.
@@ -113,6 +116,11 @@ class DiskBackend:
         """Close the file; what was not committed is forgotten."""
         self.txn.abort()
         self._env.close()
+
+    def make_room(self, wanted: int) -> None:
+        """Write what is loaded, where it would take too much memory with so many more bytes."""
+        if sum([each.loaded_bytes for each in self._maps.values()]) + wanted > MOST_LOADED:
+            self._flush()
 
     def _flush(self) -> None:
         for each in self._maps.values():

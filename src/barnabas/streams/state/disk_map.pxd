@@ -3,6 +3,7 @@
 cimport cython
 
 from barnabas.streams.state.memory cimport OrderedBytes
+from barnabas.streams.state.sorted_entries cimport SortedEntries
 
 
 cdef class DiskMap(OrderedBytes):
@@ -12,10 +13,12 @@ cdef class DiskMap(OrderedBytes):
     cdef dict _waiting
     cdef readonly Py_ssize_t _waiting_bytes
     cdef list _order
+    cdef SortedEntries _loaded
 
     cpdef object get(self, object key)
     cpdef object put(self, object key, object value)
     cpdef object delete(self, object key)
+    cpdef object load(self, object key, object value)
 
     @cython.locals(order=list, found=list, begin=Py_ssize_t, end=Py_ssize_t)
     cpdef list entries(self, object first, object last)
@@ -23,5 +26,8 @@ cdef class DiskMap(OrderedBytes):
     cdef list _with_waiting(self, list found, list keys)
     cdef object _note(self, object key)
 
+    @cython.locals(entries=SortedEntries, loaded=SortedEntries)
     cpdef flush(self)
+    @cython.locals(rows=list)
+    cdef object _write_sorted(self, SortedEntries entries)
     cdef object _written(self, object key)

@@ -1,10 +1,11 @@
 # cython: language_level=3, annotation_typing=False
 """A map of a task on disk: entries of an LMDB database, before them what was changed last, in memory.
 
-A task changes the same keys again and again: what it changes waits in a dict, and goes to LMDB sorted by key, in one
-call, when a range is iterated over, when the state is kept, and when `MOST_WAITING` bytes wait. A join or a session
-asks for the few `entries` of a key with each record, so there what waits is kept in order as well, and searched beside
-LMDB. C types are in `disk_map.pxd`.
+A task changes the same keys again and again: what it changes waits in a dict, and goes to LMDB sorted by key when a
+range is iterated over, when the state is kept, and when `MOST_WAITING` bytes wait. A join or a session asks for the few
+`entries` of a key with each record, so there what waits is kept in order as well, and searched beside LMDB. What is
+loaded from a changelog is gathered in larger pieces, for the more keys fall on one page of LMDB the less it takes, and
+no processor looks for it meanwhile. C types are in `disk_map.pxd`.
 
 LMDB takes keys of 511 bytes: those of `LONG` bytes and more lie in buckets, one for all keys that begin with the same
 `LONG` bytes, so that order is kept.
@@ -20,7 +21,6 @@ except ImportError:
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from operator import itemgetter
 from typing import Any, Protocol
 from weakref import ref
 
@@ -30,6 +30,7 @@ from barnabas.streams.state.snapshot import Entry, Snapshot
 
 if not cython.compiled:
     from barnabas.streams.state.memory import OrderedBytes
+    from barnabas.streams.state.sorted_entries import SortedEntries
 
 
 class LmdbFile(Protocol):
@@ -38,15 +39,15 @@ class LmdbFile(Protocol):
     txn: Any
     error: type[Exception]
 
+    def make_room(self, wanted: int) -> None:
+        """Write what is loaded, where it would take too much memory with so many more bytes."""
+
     def failed(self, problem: Exception) -> ProcessorStateError:
         """Return what is raised in place of an error of LMDB's."""
 
 
 #: Keys from this length on lie in buckets.
 LONG = 500
-
-#: Keys from this one on are stored as they are; see `_stored`.
-_FIRST_PLAIN = b"\x01"
 
 #: Bytes of keys and values that wait for LMDB at most, those that were replaced in the meantime among them.
 MOST_WAITING = 4 << 20
@@ -56,6 +57,9 @@ MOST_ORDERED = 1000
 
 #: What an entry that waits takes beside its bytes, about.
 _ENTRY = 100
+
+#: Entries that LMDB is given with one call.
+_PIECE = 1000
 
 _ABSENT = object()
 
@@ -73,14 +77,20 @@ class DiskMap(OrderedBytes):
         self._waiting_bytes = 0
         #: The keys that wait, in order, once `entries` was called.
         self._order: list[bytes] | None = None
+        #: What is loaded and not in LMDB yet; then nothing waits.
+        self._loaded: SortedEntries | None = None
 
     def get(self, key: bytes) -> bytes | None:
         """Return a value, None for none."""
+        if self._loaded is not None:
+            self.flush()
         found = self._waiting.get(key, _ABSENT)
         return self._written(key) if found is _ABSENT else found  # type: ignore[return-value]  # a value, or None
 
     def put(self, key: bytes, value: bytes) -> None:
         """Keep a value."""
+        if self._loaded is not None:
+            self.flush()
         if self._order is not None:
             self._note(key)
         self._waiting[key] = value
@@ -88,10 +98,31 @@ class DiskMap(OrderedBytes):
         if self._waiting_bytes > MOST_WAITING:
             self.flush()
 
-    def put_all(self, entries: dict[bytes, bytes]) -> None:
-        """Keep many values."""
-        self.flush()
-        self._write_all(entries)
+    def load(self, key: bytes, value: bytes | None) -> None:
+        """Keep a value, or delete it with None, as one of very many that no caller looks for meanwhile."""
+        stored = _stored(key)
+        if len(stored) >= LONG:
+            self.flush()
+            self._change_bucket(stored, value)
+            return
+        if self._loaded is None:
+            self.flush()
+            self._loaded = SortedEntries()
+        if not self._loaded.add(stored, value):
+            self._grow(stored, value)
+
+    def _grow(self, stored: bytes, value: bytes | None) -> None:
+        size = len(stored) + len(value or b"")
+        self._backend.make_room(self._loaded.growth(size))  # type: ignore[union-attr]  # it is not None
+        if self._loaded is None:  # that was written to make room
+            self._loaded = SortedEntries()
+        self._loaded.grow(size)
+        self._loaded.add(stored, value)
+
+    @property
+    def loaded_bytes(self) -> int:
+        """The memory that is taken by what is loaded and not in LMDB yet."""
+        return 0 if self._loaded is None else self._loaded.memory
 
     def delete(self, key: bytes) -> bytes | None:
         """Forget a key; return the value that it had."""
@@ -153,18 +184,27 @@ class DiskMap(OrderedBytes):
             insort(self._order, key)  # type: ignore[arg-type]
 
     def flush(self) -> None:
-        """Write what waits to LMDB. Raises `ProcessorStateError` when the disk is full."""
+        """Write what waits or is loaded to LMDB. Raises `ProcessorStateError` when the disk is full."""
+        loaded, self._loaded = self._loaded, None
+        if loaded is not None:
+            self._write_sorted(loaded)
         waiting = self._waiting
         if not waiting:
             return
+        size = self._waiting_bytes
         self._waiting = {}
         self._waiting_bytes = 0
         if self._order is not None:
             self._order = []
-        for key in [key for key, value in waiting.items() if value is None]:
-            del waiting[key]
-            self._erase(key)
-        self._write_all(waiting)  # type: ignore[arg-type]  # those without a value are gone
+        entries = SortedEntries()
+        entries.grow_to(size, len(waiting))
+        for key, value in waiting.items():
+            stored = _stored(key)
+            if len(stored) >= LONG:
+                self._change_bucket(stored, value)
+            else:
+                entries.add(stored, value)
+        self._write_sorted(entries)
 
     def _written(self, key: bytes) -> bytes | None:
         stored = _stored(key)
@@ -172,23 +212,22 @@ class DiskMap(OrderedBytes):
             return dict(self._bucket(stored[:LONG])).get(stored)
         return self._backend.txn.get(stored, None, self._handle)  # type: ignore[no-any-return]
 
-    def _write_all(self, entries: dict[bytes, bytes]) -> None:
-        """Write values in the order of their keys, which LMDB stores fastest."""
-        if len(entries) == 1 or max(map(len, entries), default=0) >= LONG - 1:
-            for key, value in entries.items():
-                self._write(key, value)
-            return
-        rows = sorted(entries.items(), key=itemgetter(0))
-        if rows and rows[0][0] < _FIRST_PLAIN:
-            rows = [(_stored(key), value) for key, value in rows]
-        for stored, _ in rows if self._snapshots else ():
-            self._keep_for_snapshots(stored)
+    def _write_sorted(self, entries: SortedEntries) -> None:
+        """Write entries in the order of their keys, which LMDB stores fastest."""
         backend = self._backend
+        entries.sort()
         try:
             with backend.txn.cursor(db=self._handle) as cursor:
-                cursor.putmulti(rows)
+                append = not cursor.first()
+                while not entries.is_empty:
+                    rows = entries.take(_PIECE)
+                    for stored, _ in rows if self._snapshots else ():
+                        self._keep_for_snapshots(stored)
+                    cursor.putmulti(rows, append=append)
         except backend.error as problem:
             raise backend.failed(problem) from problem
+        for stored in entries.deleted:
+            self._delete(stored)
 
     def _from(self, at: bytes | None, count: int) -> list[Entry]:
         with self._backend.txn.cursor(db=self._handle) as cursor:
@@ -202,20 +241,6 @@ class DiskMap(OrderedBytes):
     def _bucket(self, prefix: bytes) -> list[Entry]:
         data = self._backend.txn.get(prefix, None, self._handle)
         return [] if data is None else _in_bucket(prefix, data)
-
-    def _write(self, key: bytes, value: bytes) -> None:
-        stored = _stored(key)
-        if len(stored) >= LONG:
-            self._change_bucket(stored, value)
-        else:
-            self._put(stored, value)
-
-    def _erase(self, key: bytes) -> None:
-        stored = _stored(key)
-        if len(stored) >= LONG:
-            self._change_bucket(stored, None)
-        else:
-            self._delete(stored)
 
     def _change_bucket(self, key: bytes, value: bytes | None) -> None:
         prefix = key[:LONG]

@@ -149,13 +149,8 @@ class KeyValueStore(SerdeStore):
 
     def restore(self, records: Iterable[ChangelogRecord]) -> None:
         """Take records of the changelog."""
-        newest = {}
         for record in records:
-            newest[record.key] = self._format.restored(record)
-        for key in [key for key, data in newest.items() if data is None]:
-            del newest[key]
-            self._map.delete(key)
-        self._map.put_all(newest)  # type: ignore[arg-type]  # those without a value are gone
+            self._map.load(record.key, self._format.restored(record))
 
     def _iterate(self, entries: Iterator[tuple[bytes, bytes]]) -> StoreIterator[Any, Any]:
         return StoreIterator((self._read_key(key), self._format.read(self, value)) for key, value in entries)

@@ -7,6 +7,7 @@ cdef class OrderedBytes:
     cpdef object get(self, object key)
     cpdef object put(self, object key, object value)
     cpdef object delete(self, object key)
+    cpdef object load(self, object key, object value)
     cpdef list entries(self, object first, object last)
 
 
@@ -18,6 +19,7 @@ cdef class MemoryMap(OrderedBytes):
     cpdef object get(self, object key)
     cpdef object put(self, object key, object value)
     cpdef object delete(self, object key)
+    cpdef object load(self, object key, object value)
     cpdef list entries(self, object first, object last)
     @cython.locals(at=Py_ssize_t, keys=list)
     cdef object _add(self, object key)

@@ -25,9 +25,6 @@ class BytesMap(Protocol):
     def put(self, key: bytes, value: bytes) -> None:
         """Keep a value."""
 
-    def put_all(self, entries: dict[bytes, bytes]) -> None:
-        """Keep many values."""
-
     def delete(self, key: bytes) -> bytes | None:
         """Forget a key; return the value that it had."""
 
@@ -52,13 +49,16 @@ class OrderedBytes:
         """Keep a value."""
         raise NotImplementedError
 
-    def put_all(self, entries: dict[bytes, bytes]) -> None:
-        """Keep many values."""
-        raise NotImplementedError
-
     def delete(self, key: bytes) -> bytes | None:
         """Forget a key; return the value that it had."""
         raise NotImplementedError
+
+    def load(self, key: bytes, value: bytes | None) -> None:
+        """Keep a value, or delete it with None, as one of very many that no caller looks for meanwhile."""
+        if value is None:
+            self.delete(key)
+        else:
+            self.put(key, value)
 
     def range(
         self, first: bytes | None, last: bytes | None, reverse: bool = False, open_end: bool = False
@@ -111,14 +111,6 @@ class MemoryMap(OrderedBytes):
         if self._lists and key not in self._data:
             self._add(key)
         self._data[key] = value
-
-    def put_all(self, entries: dict[bytes, bytes]) -> None:
-        """Keep many values."""
-        if not self._lists:
-            self._data.update(entries)
-        else:
-            for key, value in entries.items():
-                self.put(key, value)
 
     def delete(self, key: bytes) -> bytes | None:
         """Forget a key; return the value that it had."""

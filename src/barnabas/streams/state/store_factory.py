@@ -46,10 +46,6 @@ class _SuppliedMap(OrderedBytes):
         """Keep a value."""
         self._made.put(key, value)
 
-    def put_all(self, entries: dict[bytes, bytes]) -> None:
-        """Keep many values."""
-        self._made.put_all(entries)
-
     def delete(self, key: bytes) -> bytes | None:
         """Forget a key; return the value that it had."""
         return self._made.delete(key)

@@ -12,7 +12,7 @@ from barnabas.streams.state.memory import MemoryMap
 
 pytest.importorskip("lmdb")
 
-from barnabas.streams.state import disk_map, snapshot
+from barnabas.streams.state import disk, disk_map, snapshot
 from barnabas.streams.state.disk import DiskBackend
 from barnabas.streams.state.disk_map import LONG
 
@@ -26,6 +26,7 @@ BOUND = st.one_of(st.none(), KEYS)
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("put"), KEYS, st.binary(max_size=4)),
+        st.tuples(st.just("load"), KEYS, st.one_of(st.none(), st.binary(max_size=4))),
         st.tuples(st.just("delete"), KEYS),
         st.tuples(st.just("get"), KEYS),
         st.tuples(st.just("range"), BOUND, BOUND, st.booleans(), st.booleans()),
@@ -39,27 +40,31 @@ STEPS = st.lists(
 #: How much may wait in memory: nothing, a few entries, all.
 WAITING = st.sampled_from([0, 500, disk_map.MOST_WAITING])
 
+#: The same of what is loaded: each entry is written, a few hundred make room, all wait.
+LOADED = st.sampled_from([0, 3 << 16, disk.MOST_LOADED])
+
 
 @settings(deadline=None, max_examples=100)
-@given(steps=STEPS, waiting=WAITING, ordered=st.sampled_from([1, 3, disk_map.MOST_ORDERED]))
-def test_a_map_on_disk_is_a_map_in_memory(tmp_path_factory, steps, waiting, ordered):
+@given(steps=STEPS, waiting=WAITING, loaded=LOADED, ordered=st.sampled_from([1, 3, disk_map.MOST_ORDERED]))
+def test_a_map_on_disk_is_a_map_in_memory(tmp_path_factory, steps, waiting, loaded, ordered):
     backend = DiskBackend(tmp_path_factory.mktemp("state"), size_limit=1 << 24)
-    disk, memory = backend.open("map"), MemoryMap()
+    found_map, memory = backend.open("map"), MemoryMap()
     limit = pytest.MonkeyPatch()
     limit.setattr(disk_map, "MOST_WAITING", waiting)
+    limit.setattr(disk, "MOST_LOADED", loaded)
     limit.setattr(disk_map, "MOST_ORDERED", ordered)
     try:
         for name, *arguments in steps:
             if name == "commit":
                 backend.commit(b"")
                 continue
-            found, expected = (getattr(each, name)(*arguments) for each in (disk, memory))
+            found, expected = (getattr(each, name)(*arguments) for each in (found_map, memory))
             if name == "range":
                 found, expected = list(found), list(expected)
             assert found == expected
-        assert len(disk) == len({_place(key) for key, _ in memory.range(None, None)})
+        assert len(found_map) == len({_place(key) for key, _ in memory.range(None, None)})
         backend.commit(b"")
-        assert list(disk.range(None, None)) == list(memory.range(None, None))
+        assert list(found_map.range(None, None)) == list(memory.range(None, None))
     finally:
         backend.close()
         limit.undo()
@@ -88,7 +93,7 @@ def test_ranges_over_many_pieces(tmp_path, reverse):
 KEYS_OF_MANY_PIECES = [b"%03d" % number for number in range(0, 100, 2)]
 CHANGES = st.lists(
     st.tuples(
-        st.sampled_from(["put", "delete", "put_all"]),
+        st.sampled_from(["put", "delete", "load"]),
         st.one_of(st.none(), KEYS, st.integers(0, 99).map(lambda number: b"%03d" % number)),
     ),
     max_size=6,
@@ -109,7 +114,8 @@ def test_an_iterator_sees_the_map_as_it_was_when_it_was_made(tmp_path_factory, c
     with_small_pieces.setattr(snapshot, "PIECE", 4)
     backend = DiskBackend(tmp_path_factory.mktemp("state"), size_limit=1 << 24)
     disk = backend.open("map")
-    disk.put_all(dict.fromkeys([*KEYS_OF_MANY_PIECES, b"k" * (LONG + 2), b"k" * (LONG + 5)], b"old"))
+    for key in (*KEYS_OF_MANY_PIECES, b"k" * (LONG + 2), b"k" * (LONG + 5)):
+        disk.load(key, b"old")
     try:
         expected = list(disk.range(first, last, reverse))
         iterators = [disk.range(first, last, reverse), disk.range(None, None, reverse)]
@@ -117,7 +123,7 @@ def test_an_iterator_sees_the_map_as_it_was_when_it_was_made(tmp_path_factory, c
         for round_of_changes in changes:
             for name, drawn in round_of_changes:
                 key = drawn if drawn is not None else seen[1][-1][0] if seen[1] else b""  # None: where it stands
-                arguments = {"put": (key, b"new"), "delete": (key,), "put_all": ({key: b"newer"},)}[name]
+                arguments = {"put": (key, b"new"), "delete": (key,), "load": (key, b"newer")}[name]
                 getattr(disk, name)(*arguments)
             for iterator, found in zip(iterators, seen, strict=True):
                 found += islice(iterator, gap)
@@ -220,4 +226,19 @@ def test_what_waits_in_memory_is_bounded(tmp_path):
     for number in range(64):
         disk.put(b"%d" % number, bytes(1 << 20))
         assert disk._waiting_bytes <= disk_map.MOST_WAITING
+    backend.close()
+
+
+def test_what_is_loaded_takes_bounded_memory_in_whichever_maps_and_is_all_there(tmp_path):
+    backend = DiskBackend(tmp_path, size_limit=1 << 30)
+    maps, most = [backend.open(name) for name in ("one", "other")], 0
+    keys = [b"%07d" % (number * 15_485_863 % 600_000) for number in range(600_000)]
+    for number, key in enumerate(keys):
+        maps[number % 2].load(key, key)
+        if number % 1000 == 0:
+            most = max(most, sum(each.loaded_bytes for each in maps))
+    assert disk.MOST_LOADED // 4 < most <= disk.MOST_LOADED
+    assert backend.entries() == {"one": 300_000, "other": 300_000}
+    for number, found in enumerate(maps):
+        assert list(found.range(None, None)) == [(key, key) for key in sorted(keys[number::2])]
     backend.close()

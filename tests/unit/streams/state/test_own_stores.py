@@ -61,10 +61,6 @@ class SortedList:
         self.delete(key)
         insort(self.entries, (key, value))
 
-    def put_all(self, entries: dict[bytes, bytes]) -> None:
-        for key, value in entries.items():
-            self.put(key, value)
-
     def delete(self, key: bytes) -> bytes | None:
         found = self.get(key)
         self.entries = [entry for entry in self.entries if entry[0] != key]
@@ -202,7 +198,7 @@ class Refusing(DslStoreSuppliers):
         (Stores.in_memory_session_store("x", 10), "Wrong gave for store count a session supplier"),
         (
             StoreSupplier("x", StoreKind.KEY_VALUE, False, get=dict),
-            "no BytesMap: it has no delete, put, put_all, range",
+            "no BytesMap: it has no delete, put, range",
         ),
     ],
 )
