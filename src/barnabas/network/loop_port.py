@@ -17,11 +17,14 @@ class LoopPort:
 
     The core's driver sets `on_ready`, called when the network has something to do while `watch` is on, and
     `on_wakeup`, called after `wakeup`; both in the loop. `on_news` is called inside of a `poll` that brought something.
+    `sends_are_news`: a core that sends the next request when the last one is out is driven again then; one that waits
+    for the answer is not.
     """
 
-    def __init__(self, loop: BoundLoop, selector: Selectable) -> None:
+    def __init__(self, loop: BoundLoop, selector: Selectable, *, sends_are_news: bool = True) -> None:
         self._home = loop
         self._selector = selector
+        self._sends_are_news = sends_are_news
         self._unwatch: Callable[[], None] | None = None
         self._is_woken = False
         self._has_news = False
@@ -42,7 +45,7 @@ class LoopPort:
             selector.completed_receives
             or selector.connected
             or selector.disconnected
-            or selector.completed_sends
+            or (selector.completed_sends and self._sends_are_news)
             or selector.authentications
         ):
             self._has_news = True
@@ -58,6 +61,11 @@ class LoopPort:
         self._has_news = False
         self._asked = 0.0
         return seconds
+
+    def take_news(self) -> bool:
+        """Whether a poll brought something since this or `seconds_to_wait` was asked last, for who polls once more."""
+        found, self._has_news = self._has_news, False
+        return found
 
     def watch(self) -> None:
         """Call `on_ready` whenever the network has something to do."""

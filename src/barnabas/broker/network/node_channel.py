@@ -72,7 +72,7 @@ class NodeChannel:
         self._clocks = home.clocks
         self._on_answer = on_answer
         self._security = home.security
-        self._port = LoopPort(home.loop, home.sockets)
+        self._port = LoopPort(home.loop, home.sockets, sends_are_news=False)
         self._client = NetworkClient(
             self._port,
             ManualMetadataUpdater(),
@@ -101,7 +101,8 @@ class NodeChannel:
     def wake(self) -> None:
         """Ask the requester soon."""
         if self._driver.is_started:
-            self._driver.wake()
+            # Not the driver: during a turn it hears nothing but this.
+            self._port.wakeup()
 
     def leave_others(self, node: Node) -> None:
         """Wait for no answer but this node's: what another one was asked has no response, as if it had gone."""
@@ -116,16 +117,26 @@ class NodeChannel:
     def _turn(self, now: float) -> None:
         self._has_news = False
         self._leave(now)
+        self._ask_and_hear(now)
+        has_told = self._has_news
+        if self._port.take_news() or has_told:
+            # What follows upon an answer goes out with it, and not with the loop's next turn: it may be the Fetch by
+            # which a leader learns that records are here.
+            self._has_news = False
+            self._ask_and_hear(now)
+            if self._has_news:
+                has_told = True
+                self._port.wakeup()
+        if has_told:
+            self._on_answer()
+
+    def _ask_and_hear(self, now: float) -> None:
+        """Send what is due, and take what has come."""
         self._send_next(now)
         deadline = self._requester.next_deadline() if self._in_flight is None else inf
         if self._waiting is not None:
             deadline = now + self._client.poll_delay(self._waiting[0], now)
         self._client.poll(max(0.0, deadline - now), now)
-        if self._has_news:
-            # What comes next need not wait for another turn of the loop.
-            self._send_next(now)
-            self._driver.wake()
-            self._on_answer()
 
     def _leave(self, now: float) -> None:
         only, self._only = self._only, None

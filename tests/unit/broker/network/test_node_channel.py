@@ -116,3 +116,76 @@ def test_what_the_node_itself_was_asked_goes_on() -> None:
         silent.close()
 
     asyncio.run(with_channel(test))
+
+
+class AsksOn(Asks):
+    """Asks the same node once more after each answer, so many times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self._times = times
+
+    def next_request(self, now: float) -> tuple[Node, Message] | None:
+        if self.node is None or len(self.answers) == self._times:
+            return None
+        return self.node, BrokerHeartbeatRequest(broker_id=1)
+
+
+def test_what_follows_upon_an_answer_leaves_in_the_same_turn() -> None:
+    """The next Fetch of a follower acknowledges what the last one brought: clients wait for it (acks=all)."""
+    asks, turns = AsksOn(100), 0
+
+    async def test() -> None:
+        nonlocal turns
+        channel = NodeChannel(asks, "asks", home_here(random.Random(1)), request_timeout=30.0, on_answer=lambda: None)
+        turn = channel._driver._turn
+
+        def counted(now: float) -> object:
+            nonlocal turns
+            turns += 1
+            return turn(now)
+
+        channel._driver._turn = counted
+        node = Server(float("inf"))
+        asks.node = await node.start(1)
+        channel.start()
+        async with asyncio.timeout(20):
+            while len(asks.answers) < 100:
+                await asyncio.sleep(0.01)
+        channel.close()
+        node.close()
+
+    asyncio.run(test())
+    # One for each answer, and those that make the connection.
+    assert turns < 110
+
+
+def test_who_wakes_it_during_a_turn_is_heard() -> None:
+    asks = AsksOn(2)
+
+    async def test() -> None:
+        node, channel = Server(float("inf")), None
+        first = await node.start(1)
+
+        def on_answer() -> None:
+            assert channel is not None
+            asks.node = first
+            channel.wake()
+
+        channel = NodeChannel(asks, "asks", home_here(random.Random(1)), request_timeout=30.0, on_answer=on_answer)
+        receive = asks.receive
+
+        def receive_and_rest(response: Message, now: Instant) -> None:
+            receive(response, now)
+            asks.node = None
+
+        asks.receive = receive_and_rest  # type: ignore[method-assign]
+        asks.node = first
+        channel.start()
+        async with asyncio.timeout(5):
+            while len(asks.answers) < 2:
+                await asyncio.sleep(0.01)
+        channel.close()
+        node.close()
+
+    asyncio.run(test())
