@@ -51,17 +51,18 @@ class Fetched:
     """One round of reading: the partitions in order, how many bytes came, and whether an answer is due at once.
 
     `available` counts the bytes of cut batches, too: they are not sent, and yet a client that wants so many at least
-    does not wait for more. `cold` is what was not read, because it would have had to wait for the disk.
+    does not wait for more. `cold` is what was not read, because it would have had to wait for the disk. `lags` says
+    that a follower lacks nothing but a high watermark.
     """
 
-    __slots__ = ("available", "cold", "reads", "size", "urgent")
+    __slots__ = ("available", "cold", "lags", "reads", "size", "urgent")
 
     def __init__(self) -> None:
         self.cold: list[ColdRange] = []
         self.reads: list[PartitionRead] = []
         self.available = 0
         self.size = 0
-        self.urgent = False
+        self.urgent = self.lags = False
 
 
 def read_targets(
@@ -90,14 +91,15 @@ def read_targets(
         fetched.size += size
         fetched.available += read.available
         left = max(0, left - size)
-        fetched.urgent |= read.error_code != 0 or read.diverging is not None or _lags(read, limits)
+        fetched.urgent |= read.error_code != 0 or read.diverging is not None
+        fetched.lags |= _lags(read, limits)
         fetched.urgent |= read.preferred != LEADER
         fetched.reads.append(read)
     return fetched
 
 
 def _lags(read: PartitionRead, limits: FetchLimits) -> bool:
-    """Whether a follower has told that it knows a lower high watermark: it need not wait for records (KIP-1166).
+    """Whether a follower has told that it knows a lower high watermark: it need not wait long for records (KIP-1166).
 
     What it lacks records for does not count, for it cannot take that over: one that is throttled would never wait.
     """

@@ -266,6 +266,7 @@ class ReplicaManager:
         if log is None:
             topic = self._metadata.topic(name.topic)
             log = self._logs.create_log(name, topic_id, topic.configs if topic is not None else None)
+        log.on_start_moved = self._start_moved
         found = self._partitions[name] = Partition(name, topic_id, log, self._flushes, self._purgatory.mark)
         found.await_registration()
         found.me = -1 if self._cluster is None else self._cluster.me
@@ -445,10 +446,17 @@ class ReplicaManager:
         if wanted < 0:
             raise errors.OffsetOutOfRangeError(f"{log.topic_partition} cannot start at offset {offset}.")
         if log.increment_log_start_offset(wanted, "DeleteRecords was asked for"):
-            # A fetch that waits before the new start is answered.
-            self._purgatory.mark(partition)
             self._logs.checkpoint_soon()
         return log.log_start_offset
+
+    def _start_moved(self, log: UnifiedLog) -> None:
+        """Tell followers and leader of a partition's new start, and answer a fetch that waits before it."""
+        name = log.topic_partition
+        partition = self._partitions.get(name)
+        if partition is not None and partition.log is log:
+            self._purgatory.mark(partition)
+            if self._cluster is not None:
+                self._cluster.fetchers.look_at(name)
 
     def offline_partitions(self, topic: str) -> Collection[int]:
         """Return the partitions of a topic that cannot be served because of the disk; mostly none."""
@@ -485,6 +493,7 @@ class ReplicaManager:
             log = None
         if log is None:
             log = self._logs.create_log(name, topic.id, topic.configs)
+        log.on_start_moved = self._start_moved
         found = self._partitions[name] = Partition(name, topic.id, log, self._flushes, self._purgatory.mark)
         return found
 
@@ -499,6 +508,7 @@ class ReplicaManager:
         def opened(log: UnifiedLog) -> None:
             partition = self._partitions.get(log.topic_partition)
             if partition is not None:
+                log.on_start_moved = self._start_moved
                 partition.replace_log(log)
                 self._fetch_again(partition)
                 self.on_log_reopened(log.topic_partition)
@@ -547,6 +557,7 @@ class ReplicaManager:
     def _log_moved(self, log: UnifiedLog) -> None:
         partition = self._partitions.get(log.topic_partition)
         if partition is not None:
+            log.on_start_moved = self._start_moved
             partition.replace_log(log)
             self.on_log_moved(log.topic_partition, partition.topic_id)
 

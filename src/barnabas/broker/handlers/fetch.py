@@ -50,6 +50,9 @@ _SESSIONS_FROM = 7
 #: From these versions on a consumer may read from a follower (KIP-392), a follower tells its broker epoch (KIP-903).
 _FOLLOWER_FETCH_FROM, _REPLICA_STATE_FROM = 11, 15
 _NO_HIGH_WATERMARK = 2**63 - 1
+#: A follower that lacks a high watermark is told it with the next records, or after so many seconds: by itself at once
+#: it would cost a Fetch more for each record, while the producer's answer waits (KAFKA-9731, where half as many came).
+_HIGH_WATERMARK_WAIT = 0.01
 #: About what a partition takes in a response beside its records, in bytes.
 _PARTITION_OVERHEAD = 50
 #: Clients that do not take what they fetched may make the broker hold about so much. Beyond that a fetch still brings
@@ -119,7 +122,8 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
             return ColdFetch(broker.replica_manager, fetched.cold, look, lambda now: finish(read(), now))
         if fetched.available >= limits.min_bytes or fetched.urgent or deadline <= now or not targets or denied:
             return finish(fetched, now)
-        return DelayedFetch(asked, limits, fetched.available, deadline, read, finish, quiet=quiet)
+        until = min(deadline, now + _HIGH_WATERMARK_WAIT) if fetched.lags else deadline
+        return DelayedFetch(asked, limits, fetched.available, until, read, finish, quiet=quiet)
 
     return when_open(broker, ((one.topic, one.index) for one in asked if one.partition is None), answer)
 

@@ -61,6 +61,7 @@ class UnifiedLog:
         "local_log",
         "log_start_offset",
         "on_roll",
+        "on_start_moved",
         "producer_state",
         "topic_id",
         "topic_partition",
@@ -88,6 +89,7 @@ class UnifiedLog:
         self.topic_id: bytes | None = None
         self.last_flushed_ms: int | None = None
         self.on_roll: Callable[[UnifiedLog], None] | None = None
+        self.on_start_moved: Callable[[UnifiedLog], None] | None = None
         self.being_cleaned = False
         #: Nothing may be appended before the disk has what was cut.
         self.is_truncating = False
@@ -495,6 +497,8 @@ class UnifiedLog:
         from logging import getLogger
 
         getLogger(__name__).info("%s starts at offset %d now: %s", self.topic_partition, offset, reason)
+        if self.on_start_moved is not None:
+            self.on_start_moved(self)
         return True
 
     def replace_segments(self, cleaned: LogSegment, replaced: list[LogSegment]) -> list[str]:

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from barnabas.broker.purgatory import Purgatory
     from barnabas.broker.replication.replica import Replica
 
-#: So many quiet partitions are looked at with each Fetch in turn: retention moves the start of a log without notice.
-LOOKED_AT = 16
-
 
 class QuietPartitions(DelayedOperation):
     """Those of one session; a Fetch that waits is parked under it as its key, for quiet partitions that grow.
@@ -32,7 +29,7 @@ class QuietPartitions(DelayedOperation):
     `active` are the others, in the order in which they are read. It is never answered itself: it only watches.
     """
 
-    __slots__ = ("_broker_epoch", "_broker_id", "_grown", "_purgatory", "_turn", "_watched", "active", "last_fetch_ms")
+    __slots__ = ("_broker_epoch", "_broker_id", "_grown", "_purgatory", "_quiet", "_watched", "active", "last_fetch_ms")
 
     def __init__(self, purgatory: Purgatory, replica: FetchingReplica, targets: OrderedDict[FetchKey, FetchTarget]):
         super().__init__()
@@ -42,22 +39,20 @@ class QuietPartitions(DelayedOperation):
         self._broker_id = replica.broker_id
         self._broker_epoch = replica.broker_epoch
         self._watched: dict[Hashable, FetchTarget] = {}
-        self._turn: OrderedDict[FetchTarget, None] = OrderedDict()
+        self._quiet: dict[FetchTarget, None] = {}
         self._grown: dict[FetchTarget, None] = {}
 
     def __len__(self) -> int:
         """How many partitions are quiet, with those that were roused since the last Fetch."""
-        return len(self._turn)
+        return len(self._quiet)
 
     # -- a Fetch -----------------------------------------------------------------------------------------------------
 
     def begin(self, replica: FetchingReplica) -> None:
-        """Take note of a Fetch: some of the quiet ones are active for it, all when the follower is in another life."""
-        everything = replica.broker_epoch != self._broker_epoch
-        for _ in range(len(self._turn) if everything else min(LOOKED_AT, len(self._turn))):
-            target = next(iter(self._turn))
-            self._turn.move_to_end(target)
-            self.rouse(target)
+        """Take note of a Fetch: all are active for it when the follower is in another life."""
+        if replica.broker_epoch != self._broker_epoch:
+            for target in self._quiet:
+                self.rouse(target)
         self._broker_epoch = replica.broker_epoch
         self.last_fetch_ms = replica.now_ms
         self._grown.clear()
@@ -86,14 +81,14 @@ class QuietPartitions(DelayedOperation):
         for key in (partition, partition.log_end):
             self._watched.pop(key, None)
             self._purgatory.unwatch(key, self)
-        del self._turn[target]
+        del self._quiet[target]
         replica = self._replica(target)
         if replica is not None:
             replica.end_quiet(self)
 
     def close(self) -> None:
         """Watch nothing more: the session has ended."""
-        for target in list(self._turn):
+        for target in list(self._quiet):
             self.forget(target)
 
     def _watch(self, target: FetchTarget) -> None:
@@ -104,7 +99,7 @@ class QuietPartitions(DelayedOperation):
             for key in (partition, partition.log_end):
                 self._watched[key] = target
                 self._purgatory.watch(key, self)
-            self._turn[target] = None
+            self._quiet[target] = None
         replica = self._replica(target)
         if replica is not None:
             replica.begin_quiet(self)

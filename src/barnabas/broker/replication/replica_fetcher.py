@@ -7,7 +7,6 @@ follower's last epoch ends with it, and the follower cuts there, and asks again 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -40,8 +39,6 @@ _OUT_OF_RANGE = errors.OffsetOutOfRangeError.code
 _THROTTLED_FOR = 0.1
 #: So long, in seconds, a Fetch waits at the leader while the disk has to do with a partition that it leaves out.
 _WAIT_BESIDE_DISK = 0.01
-#: So many partitions are looked at with each Fetch in turn: retention moves the start of a log without notice.
-LOOKED_AT = 16
 
 
 class FetcherSettings(NamedTuple):
@@ -149,7 +146,6 @@ class ReplicaFetcher:
         self._gone: dict[TopicPartition, None] = {}
         self._delayed: dict[TopicPartition, None] = {}
         self._lost: dict[TopicPartition, None] = {}
-        self._turn: OrderedDict[TopicPartition, None] = OrderedDict()
         self._request: Message | None = None
         #: How many requests were sent, and how many bytes of records came.
         self.requests = self.bytes_in = 0
@@ -190,7 +186,6 @@ class ReplicaFetcher:
         self.remove_partition(name)
         self._states[name] = PartitionFetchState(topic_id, leader_epoch, offset, epoch)
         self._changed[name] = None
-        self._turn[name] = None
         if epoch == UNDEFINED_EPOCH and logs.high_watermark(name) < offset:
             # Of an old format: nothing else says what may be kept.
             for problem in logs.truncate_now({name: logs.high_watermark(name)}, now_ms).values():
@@ -211,7 +206,11 @@ class ReplicaFetcher:
             for names in (self._changed, self._delayed, self._lost):
                 names.pop(name, None)
             self._gone[name] = None
-            del self._turn[name]
+
+    def look_at(self, name: TopicPartition) -> None:
+        """Have the next Fetch say how the partition is: the start of its log has moved."""
+        if name in self._states and name not in self._delayed:
+            self._changed[name] = None
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
@@ -253,11 +252,6 @@ class ReplicaFetcher:
         if self._session.is_new:
             self._asked = {}
             return [name for name in self._states if name not in self._delayed]
-        for _ in range(min(LOOKED_AT, len(self._turn))):
-            name = next(iter(self._turn))
-            self._turn.move_to_end(name)
-            if name not in self._delayed:
-                self._changed[name] = None
         return self._changed
 
     def _allowance(self, names: Iterable[TopicPartition], now: float) -> dict[TopicPartition, int]:

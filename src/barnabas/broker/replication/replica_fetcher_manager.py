@@ -40,6 +40,11 @@ class ReplicaFetchers:
         """Return how many records the partitions lack, as their leaders told with the last records."""
         return {name: lag for fetcher in self.by_leader.values() for name, lag in fetcher.lags()}
 
+    def look_at(self, name: TopicPartition) -> None:
+        """Tell the leader of a partition with the next Fetch what has changed here."""
+        for fetcher in self.by_leader.values():
+            fetcher.look_at(name)
+
     def remove(self, name: TopicPartition) -> None:
         """Copy a partition no more."""
         for fetcher in self.by_leader.values():

@@ -12,7 +12,6 @@ from barnabas.broker import delayed_fetch, delayed_produce
 from barnabas.broker.instant import Instant
 from barnabas.broker.log.unified_log import LOG_END, UnifiedLog
 from barnabas.broker.partition import Partition
-from barnabas.broker.replication import quiet_partitions, replica_fetcher
 from barnabas.broker.replication.in_sync_replicas import InSyncReplicas
 from barnabas.broker.replication.partition_state import PendingExpandIsr, PendingShrinkIsr
 from barnabas.broker.replication.replica_fetcher import ReplicaFetcher
@@ -26,13 +25,6 @@ def _without_logs() -> Iterator[None]:
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
-
-
-@pytest.fixture(autouse=True)
-def _none_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The only partition would be looked at with each Fetch, whether it is roused or not."""
-    monkeypatch.setattr(quiet_partitions, "LOOKED_AT", 0)
-    monkeypatch.setattr(replica_fetcher, "LOOKED_AT", 0)
 
 
 @pytest.mark.parametrize("seed", range(8))

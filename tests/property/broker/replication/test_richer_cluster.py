@@ -14,7 +14,6 @@ from barnabas.broker.log.local_log import LocalLog
 from barnabas.broker.log.producer_state_manager import ProducerStateManager
 from barnabas.broker.log.unified_log import UnifiedLog
 from barnabas.broker.partition import Partition
-from barnabas.broker.replication import quiet_partitions, replica_fetcher
 from barnabas.broker.replication.in_sync_replicas import InSyncReplicas
 from barnabas.broker.replication.partition_state import PendingExpandIsr
 from barnabas.broker.replication.quiet_partitions import QuietPartitions
@@ -33,9 +32,6 @@ class Stranded(RicherCluster):
 
 @pytest.fixture(autouse=True)
 def _without_logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    # The only partition would be looked at with each Fetch, whether it is roused or not.
-    monkeypatch.setattr(quiet_partitions, "LOOKED_AT", 0)
-    monkeypatch.setattr(replica_fetcher, "LOOKED_AT", 0)
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)

@@ -10,20 +10,12 @@ import pytest
 
 from barnabas.broker import delayed_fetch
 from barnabas.broker.metadata.partition_registration import PartitionRegistration
-from barnabas.broker.replication import quiet_partitions, replica_fetcher
 from barnabas.broker.replication.replication_quota import LEADER as OF_LEADERS
 from barnabas.broker.replication.replication_quota import ReplicationQuota
 from barnabas.protocol.topic_partition import TopicPartition
 from tests.support.replicated_pair import FOLLOWER, LEADER, TOPIC, ReplicatedPair
 
 MANY = 60
-
-
-@pytest.fixture(autouse=True)
-def _none_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is looked at without a reason would hide what is not roused."""
-    monkeypatch.setattr(quiet_partitions, "LOOKED_AT", 0)
-    monkeypatch.setattr(replica_fetcher, "LOOKED_AT", 0)
 
 
 @pytest.fixture
@@ -183,15 +175,38 @@ def test_a_start_that_moves_is_told(pair: ReplicatedPair) -> None:
     assert pair.leader.partition(TopicPartition(TOPIC, 6)).low_watermark == 2
 
 
-def test_a_start_that_moves_by_itself_is_told_in_turn(pair: ReplicatedPair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_that_retention_moves_is_told_with_the_next_fetch(pair: ReplicatedPair) -> None:
     for _ in range(3):
         pair.produce(6)
     pair.settle()
     pair.leader.partition(TopicPartition(TOPIC, 6)).log.increment_log_start_offset(2, "retention")
+    pair.leader.broker.node.core.settle(pair.leader.broker.instant)
+    assert pair.fetch()[6].log_start_offset == 2
+    pair.fetch()
     assert pair.fetch() == {}
-    monkeypatch.setattr(quiet_partitions, "LOOKED_AT", 16)
-    told = [index for _ in range(MANY // 16 + 1) for index in pair.fetch()]
-    assert told == [6]
+
+
+def test_a_start_that_retention_moves_at_the_follower_is_told_with_its_next_fetch(pair: ReplicatedPair) -> None:
+    for _ in range(3):
+        pair.produce(6)
+    pair.settle()
+    pair.follower.partition(TopicPartition(TOPIC, 6)).log.increment_log_start_offset(2, "retention")
+    (topic,) = pair.ask().topics
+    assert [(part.partition, part.log_start_offset) for part in topic.partitions] == [(6, 2)]
+    pair.answer()
+    assert pair.leader.partition(TopicPartition(TOPIC, 6)).in_sync.replicas[FOLLOWER].log_start_offset == 2
+
+
+def test_a_start_that_retention_moves_in_a_log_that_was_opened_anew_is_told(pair: ReplicatedPair) -> None:
+    for _ in range(3):
+        pair.produce(6)
+    pair.settle()
+    partition = pair.leader.partition(TopicPartition(TOPIC, 6))
+    pair.leader.manager._log_moved(partition.log)
+    pair.settle()
+    partition.log.increment_log_start_offset(2, "retention")
+    pair.leader.broker.node.core.settle(pair.leader.broker.instant)
+    assert pair.fetch()[6].log_start_offset == 2
 
 
 def test_a_partition_that_is_followed_no_more_is_not_told(pair: ReplicatedPair) -> None:
@@ -254,4 +269,19 @@ def test_the_cost_of_a_fetch_does_not_grow_with_the_partitions(record: bool) -> 
         for _ in range(4):
             fetch()
         costs.append(calls_of(fetch))
-    assert costs[1] <= costs[0] * 1.1
+    assert costs[0] == costs[1]
+
+
+def test_a_high_watermark_alone_waits_for_the_next_record_or_a_moment(pair: ReplicatedPair) -> None:
+    pair.produce(7)
+    pair.fetch()
+    pair.ask()
+    assert not pair.is_answered, "the leader has something to do for the producer first"
+    pair.produce(8)
+    assert {index: data.high_watermark for index, data in pair.answer().items()} == {7: 1, 8: 0}
+    pair.ask()
+    began = pair.leader.broker.now
+    pair.leader.broker.advance(0.02)
+    assert pair.is_answered
+    assert pair.answer()[8].high_watermark == 1
+    assert pair.leader.broker.now - began < 0.03
