@@ -232,7 +232,17 @@ class LRUStore(KeyValueStore):
 
     def put_behind(self, key: bytes, value: bytes | None) -> None:
         """Write to the map and the changelog, and evict what is too much."""
-        super().put_behind(key, value)
+        KeyValueStore.put_behind(self, key, value)  # where C calls a method, `super()` knows no class
+        self._use(key, value, self.logged)
+
+    def restore(self, records: Iterable[ChangelogRecord]) -> None:
+        """Take records of the changelog, whose keys count as used; what is too much goes, and is not logged again."""
+        for record in records:
+            data = self._format.restored(record)
+            self._map.load(record.key, data)
+            self._use(record.key, data, False)
+
+    def _use(self, key: bytes, value: bytes | None, logged: bool) -> None:
         if value is None:
             self._used.pop(key, None)
             return
@@ -241,7 +251,7 @@ class LRUStore(KeyValueStore):
             eldest = next(iter(self._used))
             del self._used[eldest]
             self._map.delete(eldest)
-            if self.logged:
+            if logged:
                 self._changes.append(self._format.logged(self, eldest, None))
 
     def _touch(self, key: bytes) -> None:
