@@ -44,7 +44,7 @@ class SerdeCalls:
         return self._deserialize(topic, data, headers) if value is None else value
 
     def written(self, value: Any) -> bytes | None:
-        """Return the bytes of a text or a long, for which nobody needs to know topic or headers; else None."""
+        """Return the bytes of a text or a long, for which neither topic nor headers matter; else None."""
         if self._is_text and type(value) is str:
             return text_to_bytes(value)
         if self._is_long and type(value) is int:
