@@ -106,6 +106,38 @@ def test_to_a_new_leader_the_first_batch_goes_alone() -> None:
     assert harness.sent_values(node=2) == [[b"4"], [b"5"]]
 
 
+def test_while_a_batch_is_in_flight_at_another_broker_nothing_goes_to_the_leader_of_before() -> None:
+    """A broker remembers five batches of a producer: behind more of them the one that is sent again is unknown."""
+    harness = Harness(batch_size=1, nodes=2)
+
+    def lead(node: int) -> None:
+        harness.leaders, harness.leader_epoch = lambda partition: node, harness.leader_epoch + 1
+        harness.metadata.update(harness.metadata_answer(), harness.now)
+
+    harness.send(b"0")
+    harness.settle()
+    harness.respond()
+    lead(2)
+    harness.send(b"1")
+    harness.settle()
+    assert harness.sent_values(node=2) == [[b"1"]]
+
+    lead(1)
+    for number in range(2, 5):
+        harness.send(b"%d" % number)
+    harness.settle()
+    assert harness.sent_values() == []
+    harness.respond(NOT_LEADER, node=2)
+    for _ in range(3):
+        harness.turn(0.2)
+        harness.settle()
+    assert harness.sent_values() == [[b"1"]]
+    harness.respond(base_offset=1)
+    harness.settle()
+
+    assert harness.sent_values() == [[b"2"], [b"3"], [b"4"]]
+
+
 def test_a_retry_keeps_its_sequence_number_and_goes_before_later_batches() -> None:
     harness = Harness(batch_size=1)
     harness.send(b"first")

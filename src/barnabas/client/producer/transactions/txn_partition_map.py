@@ -79,9 +79,11 @@ class TxnPartitionMap:
         # The first batch over a connection goes alone: a broker that knows nothing of the producer takes any sequence
         # number, so it would store the second one if it was not ready yet for the first (a new topic, and a log that
         # is being recovered, answer NOT_LEADER for a moment). It never heard of the producer, or lost what it knew
-        # with its power. And what is sent again may have been stored already: a new batch could be answered before it,
-        # and the callbacks would run out of order.
-        if entry.acked_over != self.connection_number(leader_id) or any(batch.in_retry for batch in entry.in_flight):
+        # with its power. And what is sent again, or is in flight at a former leader, may have been stored already: a
+        # new batch could be answered before it, and the callbacks would run out of order; after five more no broker
+        # would know it again (Kafka's producer sends them).
+        connection = self.connection_number(leader_id)
+        if entry.acked_over != connection or any(b.in_retry or b.sent_over != connection for b in entry.in_flight):
             return False
         return tp not in self._unresolved
 
