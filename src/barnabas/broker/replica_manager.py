@@ -52,7 +52,8 @@ _HIGH_WATERMARK = -1
 class Cluster(NamedTuple):
     """What a member of a cluster has beside its partitions; `max_lag_ms` is `replica.lag.time.max.ms`.
 
-    `is_assigned` tells whether a log that lies in the data directory is of a replica that this broker still has.
+    `is_assigned` tells whether a log that lies in the data directory is of a replica that this broker still has, and
+    `has_begun` whether that can be told: before the metadata have this life of the broker they may be older than a log.
     """
 
     me: int
@@ -61,6 +62,7 @@ class Cluster(NamedTuple):
     fetchers: ReplicaFetchers
     max_lag_ms: int = 30_000
     is_assigned: Callable[[TopicPartition], bool] = lambda name: True
+    has_begun: Callable[[], bool] = lambda: True
 
 
 class ReplicaManager:
@@ -502,8 +504,10 @@ class ReplicaManager:
 
         When all are open, those of deleted topics are gone, and the metadata need not remember these topics.
         """
-        stray = self._strays_by(warn)
         self._warn = warn
+        # Of a broker by itself: a topic that is made from now on takes over what lies there.
+        topics = {topic.name: topic for topic in self._metadata.topics()}
+        deleted = self._metadata.deleted_topic_ids()
 
         def opened(log: UnifiedLog) -> None:
             partition = self._partitions.get(log.topic_partition)
@@ -512,8 +516,10 @@ class ReplicaManager:
                 partition.replace_log(log)
                 self._fetch_again(partition)
                 self.on_log_reopened(log.topic_partition)
-            else:
-                stray.check(log)
+            elif self._cluster is None:
+                self._check_strays([log], StrayLogs(self._logs, topics.get, deleted, None, warn))
+            elif self._cluster.has_begun():
+                self._check_strays([log], self._strays(self._cluster))
 
         self._logs.notify_opened(opened, self._metadata.forget_deleted_topics)
         self._logs.notify_moved(self._log_moved)
@@ -523,36 +529,36 @@ class ReplicaManager:
 
     def look_for_strays(self) -> None:
         """Look anew at the logs of no replica here: by what was known when they were opened they may have had one."""
-        self._check_strays([log for log in self._logs if log.topic_partition not in self._partitions])
+        cluster = self._cluster
+        assert cluster is not None, "a broker by itself has all"
+        logs = [log for log in self._logs if log.topic_partition not in self._partitions]
+        self._check_strays(logs, self._strays(cluster))
 
     def set_aside(self, names: Iterable[TopicPartition]) -> None:
         """Serve replicas no more that were moved away unheard of: their logs are kept as strays."""
+        cluster = self._cluster
+        assert cluster is not None, "a broker by itself has all"
         logs = []
         for name in names:
             partition = self._partitions.get(name)
-            if partition is None or self._is_assigned(name):
+            if partition is None or cluster.is_assigned(name):
                 continue
-            if self._cluster is not None:
-                self._cluster.fetchers.remove(name)
+            cluster.fetchers.remove(name)
             self._forget(name, partition)
             self.assigned_logs.forget(name)
             logs.append(partition.log)
-        self._check_strays(logs)
+        self._check_strays(logs, self._strays(cluster))
 
-    def _check_strays(self, logs: Sequence[UnifiedLog]) -> None:
-        stray = self._strays_by(self._warn)
+    def _strays(self, cluster: Cluster) -> StrayLogs:
+        return StrayLogs(self._logs, self._metadata.topic, (), cluster.is_assigned, self._warn)
+
+    def _check_strays(self, logs: Sequence[UnifiedLog], strays: StrayLogs) -> None:
         for log in logs:
             try:
-                stray.check(log)
+                strays.check(log)
             except errors.KafkaStorageError as problem:
+                # It is tried again, and no log of that name is made before.
                 self._warn(f"{log.directory} is of no replica, and stays: {problem}")
-
-    def _strays_by(self, warn: Callable[[str], None]) -> StrayLogs:
-        topics = {topic.name: topic for topic in self._metadata.topics()}
-        return StrayLogs(self._logs, topics, self._metadata.deleted_topic_ids(), self._is_assigned, warn)
-
-    def _is_assigned(self, name: TopicPartition) -> bool:
-        return self._cluster is None or self._cluster.is_assigned(name)
 
     def _log_moved(self, log: UnifiedLog) -> None:
         partition = self._partitions.get(log.topic_partition)

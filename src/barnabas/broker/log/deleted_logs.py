@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from barnabas.protocol.topic_partition import TopicPartition
 
 
+#: Whose directories are renamed.
+_WHY = {DELETE_DIR_SUFFIX: "of a deleted topic", STRAY_DIR_SUFFIX: "of a log that is not served"}
+
+
 class DeletedLogs:
-    """The deleted logs of one directory, and the names that their directories get.
+    """The deleted logs of one directory and those that belong to no replica, and the names that their directories get.
 
     `random_bytes(size)` makes those names unique. Where the disk refuses to rename one, it is tried again (`retry`);
     until then its partition may get no new log (`finish`).
@@ -28,7 +32,8 @@ class DeletedLogs:
         self._directory = directory
         self._random_bytes = random_bytes
         self._renamed: list[str] = []
-        self._unrenamed: dict[TopicPartition, str] = {}
+        #: The directories of logs that are out of use, and the suffixes that they are to have.
+        self._unrenamed: dict[TopicPartition, tuple[str, str]] = {}
 
     def __contains__(self, name: TopicPartition) -> bool:
         """Whether the disk has refused to rename a log of this name, so that there can be no other."""
@@ -40,29 +45,38 @@ class DeletedLogs:
 
     def add(self, name: TopicPartition, directory: str) -> None:
         """Give the directory of a deleted log a name that says so. Raises `KafkaStorageError`."""
-        path = self._path(name, DELETE_DIR_SUFFIX)
+        self._rename(name, directory, DELETE_DIR_SUFFIX)
+
+    def mark_stray(self, name: TopicPartition, directory: str) -> str:
+        """Rename the directory of a log that is not served to one that stays; the new path. `KafkaStorageError`."""
+        return self._rename(name, directory, STRAY_DIR_SUFFIX)
+
+    def _rename(self, name: TopicPartition, directory: str, suffix: str) -> str:
+        path = f"{self._directory}/{marked_directory_name(name, self._random_bytes(16).hex(), suffix)}"
         try:
             self._filesystem.rename(directory, path)
         except FileNotFoundError:
             # Its creation had failed.
             self._unrenamed.pop(name, None)
-            return
+            return path
         except OSError as error:
-            self._unrenamed[name] = directory
-            raise KafkaStorageError(f"{directory} of a deleted topic cannot be renamed: {error}") from error
+            self._unrenamed[name] = directory, suffix
+            raise KafkaStorageError(f"{directory} {_WHY[suffix]} cannot be renamed: {error}") from error
         self._unrenamed.pop(name, None)
-        self._renamed.append(path)
+        if suffix == DELETE_DIR_SUFFIX:
+            self._renamed.append(path)
+        return path
 
     def finish(self, name: TopicPartition) -> None:
         """Rename a log of this name now if that has failed before. Raises `KafkaStorageError`."""
         if name in self._unrenamed:
-            self.add(name, self._unrenamed[name])
+            self._rename(name, *self._unrenamed[name])
 
     def retry(self) -> None:
         """Try again to rename what the disk has refused."""
-        for name, directory in list(self._unrenamed.items()):
+        for name, unrenamed in list(self._unrenamed.items()):
             try:
-                self.add(name, directory)
+                self._rename(name, *unrenamed)
             except KafkaStorageError:
                 continue
 
@@ -70,15 +84,3 @@ class DeletedLogs:
         """Return the directories whose files are to be deleted, each once."""
         taken, self._renamed = self._renamed, []
         return taken
-
-    def mark_stray(self, name: TopicPartition, directory: str) -> str:
-        """Rename the directory of a log that is not served to one that stays; the new path. `KafkaStorageError`."""
-        path = self._path(name, STRAY_DIR_SUFFIX)
-        try:
-            self._filesystem.rename(directory, path)
-        except OSError as error:
-            raise KafkaStorageError(f"{directory} cannot be renamed: {error}") from error
-        return path
-
-    def _path(self, name: TopicPartition, suffix: str) -> str:
-        return f"{self._directory}/{marked_directory_name(name, self._random_bytes(16).hex(), suffix)}"

@@ -151,7 +151,10 @@ class ClusterMember:
         fetchers = self._make_fetchers(node)
         max_lag_ms = self._config.get_int("replica.lag.time.max.ms")
         state.replica_manager.join(
-            Cluster(self._me, self, self.alter_partitions, fetchers, max_lag_ms, self.is_assigned)
+            Cluster(
+                *(self._me, self, self.alter_partitions, fetchers, max_lag_ms, self.is_assigned),
+                has_begun=lambda: self._has_begun,
+            )
         )
         self._publisher = ImagePublisher(self._me, store, state.replica_manager)
         coordinators = coordinators_of(

@@ -61,6 +61,11 @@ class SimulatedBroker(Machine):
         found = self.node.state.replica_manager.used_partition(*partition)
         return None if found is None else found.log.log_end_offset
 
+    def topic_id(self, topic: str) -> bytes | None:
+        """See `Servers`."""
+        found = None if self.node is None else self.node.state.metadata.topic(topic)
+        return None if found is None else found.id
+
     def start_again(self) -> None:
         """See `Servers`."""
         self.stop()

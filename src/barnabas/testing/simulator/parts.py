@@ -36,6 +36,9 @@ class Servers(Protocol):
     def end(self, partition: TopicPartition) -> int | None:
         """Return the end of its log where it is led; None while that is not one for certain, or it was not used."""
 
+    def topic_id(self, topic: str) -> bytes | None:
+        """Return the id of a topic where all brokers go by it; None while one may go by another, or there is none."""
+
     def start_again(self) -> None:
         """End a broker that is alone in good order, and start it again; of several each knows what is to stay."""
 

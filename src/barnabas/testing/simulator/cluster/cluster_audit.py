@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from barnabas.broker.log.log_file_utils import MARKED_DIR_SUFFIXES, parse_directory_name
 from barnabas.broker.log.unified_log import LOG_END
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.protocol.topic_partition import TopicPartition
@@ -50,12 +51,16 @@ def what_is_missing(
 
 
 def _what_stays(partitions: Partitions, brokers: Sequence[SimulatedMember]) -> str:
-    """Say where a broker has a log of a partition that lies elsewhere, as reassignments leave none behind."""
-    for name, registration in partitions:
-        for number, broker in enumerate(brokers, 1):
-            node = broker.node
-            if number not in registration.replicas and node is not None and node.logs.get_log(name) is not None:
-                return f"{broker.name} keeps a log of {name}, whose replicas are {registration.replicas}"
+    """Say where a broker keeps a log that is of no replica it has, nor marked as a stray or to be deleted."""
+    replicas = {name: registration.replicas for name, registration in partitions}
+    for broker in brokers:
+        for directory in broker.directories:
+            for entry in broker.disk.list_directory(directory):
+                name = parse_directory_name(entry.name) if entry.is_directory else None
+                if name is None or entry.name.endswith(MARKED_DIR_SUFFIXES):
+                    continue
+                if broker.number not in replicas.get(name, ()):
+                    return f"{broker.name} keeps {directory}/{entry.name}, whose replicas are {replicas.get(name)}"
     return ""
 
 

@@ -20,6 +20,7 @@ from barnabas.testing.simulator.patience import PATIENCE
 from barnabas.testing.simulator.play import Play
 from barnabas.testing.simulator.workloads.foreign_members import ForeignMembers
 from barnabas.testing.simulator.workloads.metered_topic import MeteredTopic
+from barnabas.testing.simulator.workloads.recreated_topic import RecreatedTopic
 from barnabas.testing.simulator.workloads.shared_queue import SharedQueue
 from barnabas.testing.simulator.workloads.shortened_topics import AgedTopic, KeyedTopic, TrimmedTopic
 from barnabas.testing.simulator.workloads.streams_application import StreamsApplication
@@ -49,6 +50,7 @@ class ClusterScenario(Play):
         AgedTopic,
         KeyedTopic,
         MeteredTopic,
+        RecreatedTopic,
     )
     WORKLOAD_SHARE: ClassVar[float] = 0.06
     administrator = ClusterAdminActor
@@ -115,11 +117,10 @@ class ClusterScenario(Play):
         settings = {
             "broker.session.timeout.ms": random.choice((3000, 9000)),
             "broker.heartbeat.interval.ms": random.choice((500, 2000)),
-            **_FOR_ALL,
             # Controllers look at what groups are given.
             **SharedQueue.SETTINGS,
         }
-        return QuorumPlane(self.world, self.network, random.choice((1, 3, 3)), settings)
+        return QuorumPlane(self.world, self.network, random.choice((1, 3, 3)), settings, _FOR_ALL)
 
     def make_zookeeper(self) -> ZooKeeperPlane:
         """Return a ZooKeeper."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from barnabas.protocol.topic_partition import TopicPartition
+
 if TYPE_CHECKING:
     from barnabas.broker.log.unified_log import UnifiedLog
     from barnabas.broker.partition import Partition
-    from barnabas.protocol.topic_partition import TopicPartition
     from barnabas.testing.simulator.cluster.control_planes import Plane
     from barnabas.testing.simulator.cluster.simulated_member import SimulatedMember
 
@@ -40,6 +41,14 @@ class ClusterServers:
     def end(self, partition: TopicPartition) -> int | None:
         """See `Servers`."""
         return None if self.era(partition) is None else self.log(partition).log_end_offset
+
+    def topic_id(self, topic: str) -> bytes | None:
+        """See `Servers`: what is decided, when each broker that runs has heard of it, or has nothing of that name."""
+        decided = self._plane.topic_id(topic)
+        members = [broker.member for broker in self._brokers if broker.member is not None]
+        heard = {member.control.image.topic_ids.get(topic) for member in members}
+        used = {found.topic_id for _, found in self._used(TopicPartition(topic, 0))}
+        return decided if heard | used <= {decided, None} else None
 
     def start_again(self) -> None:
         """See `Servers`."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.membership.control_plane import ControlPlane
+    from barnabas.broker.metadata.metadata_image import MetadataImage
     from barnabas.testing.simulator.cluster.cluster_machine import ClusterMachine
     from barnabas.testing.simulator.cluster.cluster_partitions import Partitions
     from barnabas.testing.simulator.network import Network
@@ -48,6 +49,9 @@ class Plane(Protocol):
     def partitions(self) -> Partitions | None:
         """All partitions as they are decided; None while that is not known."""
 
+    def topic_id(self, name: str) -> bytes | None:
+        """Return the id of a topic as it is decided; None while that is not known, and where there is none."""
+
     def boot(self) -> None:
         """Begin."""
 
@@ -71,13 +75,16 @@ class QuorumPlane:
     id_setting, has_group_protocols, keeps_out = "node.id", True, False
     zookeeper: SimulatedZooKeeper | None = None
 
-    def __init__(self, world: World, network: Network, controllers: int, settings: dict[str, Any]) -> None:
+    def __init__(
+        self, world: World, network: Network, controllers: int, settings: dict[str, Any], of_topics: dict[str, Any]
+    ) -> None:
         names = {_FIRST_CONTROLLER + n: f"controller{n + 1}" for n in range(controllers)}
         voters = ",".join(f"{one}@{name}:{simulated_controller.PORT}" for one, name in names.items())
         quorum = {"controller.quorum.voters": voters, "controller.listener.names": "CONTROLLER"}
-        self.settings: dict[str, Any] = {"process.roles": "broker", **quorum}
+        #: Brokers have the defaults too, by which they create topics that are asked for.
+        self.settings: dict[str, Any] = {"process.roles": "broker", **quorum, **of_topics}
         self.controllers: Sequence[SimulatedController] = [
-            SimulatedController(world, network, name, {"node.id": one, **quorum, **settings})
+            SimulatedController(world, network, name, {"node.id": one, **quorum, **settings, **of_topics})
             for one, name in names.items()
         ]
 
@@ -88,14 +95,25 @@ class QuorumPlane:
 
     @property
     def partitions(self) -> Partitions | None:
-        """See `Plane`: what the active controller has committed; None where none, or several take themselves for it.
+        """See `Plane`."""
+        image = self._image
+        return None if image is None else list(partitions_of(image))
+
+    def topic_id(self, name: str) -> bytes | None:
+        """See `Plane`."""
+        image = self._image
+        return None if image is None else image.topic_ids.get(name)
+
+    @property
+    def _image(self) -> MetadataImage | None:
+        """What the active controller has committed; None where none, or several take themselves for it.
 
         One that is paused since another was elected does not know what that has committed: others know of its epoch.
         """
         running = [one.node for one in self.controllers if one.node is not None]
         newest = max((node.raft.leader_and_epoch.epoch for node in running), default=-1)
         active = [node for node in running if node.controller.is_active and node.raft.leader_and_epoch.epoch == newest]
-        return list(partitions_of(active[0].controller.committed_image)) if len(active) == 1 else None
+        return active[0].controller.committed_image if len(active) == 1 else None
 
     def boot(self) -> None:
         """See `Plane`."""
@@ -142,6 +160,10 @@ class ZooKeeperPlane:
     def partitions(self) -> Partitions | None:
         """See `Plane`."""
         return list(self._zookeeper.partitions())
+
+    def topic_id(self, name: str) -> bytes | None:
+        """See `Plane`: one that is to be deleted is none any more."""
+        return None if name in self._zookeeper.topics_to_delete() else self._zookeeper.topic_id(name)
 
     def boot(self) -> None:
         """See `Plane`."""

@@ -133,6 +133,12 @@ class SimulatedZooKeeper:
         found = self.model.nodes.get(znodes.DELETE_TOPICS)
         return set() if found is None else set(found.children)
 
+    def topic_id(self, topic: str) -> bytes | None:
+        """Return the id in a topic's znode; None where there is none."""
+        path = znodes.topic_path(topic)
+        found = self.model.nodes.get(path)
+        return None if found is None else znodes.decode_topic(path, found.data).topic_id
+
     def partitions(self) -> Iterator[tuple[TopicPartition, PartitionRegistration]]:
         """Yield every partition that has a state."""
         nodes = self.model.nodes

@@ -10,30 +10,49 @@ from barnabas.testing.simulator.actors import BOOTSTRAP, Actor
 from barnabas.testing.simulator.workloads.writer import OneTopic
 
 if TYPE_CHECKING:
-    from barnabas.client.admin.admin_client import AdminClient
+    from collections.abc import Callable
+
     from barnabas.testing.simulator.actors import Application
     from barnabas.testing.simulator.parts import ServedParts
 
 _PATIENCE = 10.0
 #: After so long nothing that was asked for before is still carried out: no broker is frozen longer.
 _SETTLED = 12.0
+#: How often it is looked which topic is there, in seconds.
+_EVERY = 0.05
 
 
 class Topics:
-    """The topics of one name that an actor saw, one after the other, by id."""
+    """The topics of one name, one after the other, by id, as all brokers went by them.
 
-    def __init__(self) -> None:
-        self.id = b""
-        #: When the one before was last seen, and when this one was first seen.
+    One of several brokers that has not heard yet that a topic is gone may still lead it, with followers that have not
+    either: what is sent to them then is acknowledged, and goes with it, in Apache Kafka too. So what a client was told
+    says nothing of which topic it was.
+    """
+
+    def __init__(self, parts: ServedParts, name: str) -> None:
+        self._parts = parts
+        self._name = name
+        self.id: bytes | None = None
+        #: When the one before was last gone by, and when this one was first.
         self.created_after = 0.0
         self.first_seen = 0.0
         self._last_seen = 0.0
 
-    def seen(self, topic_id: bytes, now: float) -> None:
-        """Note the topic of that name."""
+    def watch(self) -> None:
+        """Look from now on."""
+        self.look()
+        self._parts.world.after(_EVERY, self.watch)
+
+    def look(self) -> bool:
+        """Note the topic of that name; whether all brokers go by one."""
+        topic_id, now = self._parts.servers.topic_id(self._name), self._parts.world.now
+        if topic_id is None:
+            return False
         if topic_id != self.id:
             self.id, self.created_after, self.first_seen = topic_id, self._last_seen, now
         self._last_seen = now
+        return True
 
 
 class Recreator(Actor):
@@ -41,7 +60,7 @@ class Recreator(Actor):
 
     IN_LOOP = 0.5
 
-    def __init__(self, application: Application, number: int, *, topic: str, topics: Topics) -> None:
+    def __init__(self, application: Application, number: int, *, topic: NewTopic, topics: Topics) -> None:
         super().__init__(application, number)
         self.process.resets_connections = True
         self._topic = topic
@@ -50,33 +69,25 @@ class Recreator(Actor):
     def live(self, life: str) -> None:
         """See `Actor`."""
         admin = self.clients.admin(bootstrap_servers=BOOTSTRAP, client_id=life, request_timeout_ms=4000)
+        topic = self._topic
         while not self.is_stopping:
             self.pause(5.0)
-            self._try("look", lambda: self._look(admin))
-            self._try("delete", lambda: admin.delete_topics([self._topic], timeout=_PATIENCE))
+            self._try("delete", lambda: admin.delete_topics([topic.name], timeout=_PATIENCE))
             self.pause(1.0)
-            self._try("create", lambda: admin.create_topics([NewTopic(self._topic, 1, 1)], timeout=_PATIENCE))
+            self._try("create", lambda: admin.create_topics([topic], timeout=_PATIENCE))
         self.clients.pause(_SETTLED)
-        while not self._try("look", lambda: self._look(admin)):
-            self._try("create", lambda: admin.create_topics([NewTopic(self._topic, 1, 1)], timeout=_PATIENCE))
+        while not self._topics.look():
+            self._try("create", lambda: admin.create_topics([topic], timeout=_PATIENCE))
             self.pause(1.0)
         admin.close()
 
-    def _look(self, admin: AdminClient) -> None:
-        # When it was asked the last one was still there for certain, or this one already.
-        now = self.world.now
-        topic_id = admin.describe_topics([self._topic], timeout=_PATIENCE)[self._topic].topic_id
-        assert topic_id is not None
-        self._topics.seen(topic_id, now)
-
-    def _try(self, what: str, operation: Any) -> bool:
+    def _try(self, what: str, operation: Callable[[], Any]) -> None:
         try:
             operation()
         except KafkaError as problem:
             self.failed(f"{what} again", problem)
-            return False
-        self.world.counts[f"{what} again"] += 1
-        return True
+        else:
+            self.world.counts[f"{what} again"] += 1
 
 
 class RecreatedTopic(OneTopic):
@@ -86,22 +97,24 @@ class RecreatedTopic(OneTopic):
 
     def __init__(self, parts: ServedParts) -> None:
         super().__init__(parts)
-        self._topics = Topics()
+        self._topics = Topics(parts, self.TOPIC)
 
     def cast(self) -> None:
         """See `Workload`."""
         super().cast()
-        self.parts.add(Recreator, "recreator", topic=self.TOPIC, topics=self._topics)
+        (topic,) = self.topics()
+        self.parts.add(Recreator, "recreator", topic=topic, topics=self._topics)
+        self._topics.watch()
 
     def check_strictly(self) -> None:
         """See `OneTopic`."""
         topics = self._topics
-        # Who recreates it may have died for good since it last looked.
-        with self.parts.clients.admin(bootstrap_servers=BOOTSTRAP) as admin:
-            found = admin.list_topics().get(self.TOPIC)
-        if found is None:
-            return
-        topics.seen(found.topic_id or b"", self.world.now)
+        give_up_at = self.world.now + _PATIENCE
+        while not topics.look():
+            if self.world.now > give_up_at:
+                # Who recreates it has died for good in between.
+                return
+            self.world.sleep(0.5)
         stored = self.writings.read()
         for offset, written in stored.items():
             if written.acknowledged_at < topics.created_after:
