@@ -28,9 +28,11 @@ class MachineLoop(BoundLoop):
     def __init__(self, machine: Machine) -> None:
         super().__init__()
         self._machine = machine
+        #: Who drives a core asks no more of a loop than this one has.
+        self.loop = cast("asyncio.AbstractEventLoop", self)
 
     def bind(self) -> asyncio.AbstractEventLoop:
-        """See `BoundLoop`; who drives a core asks no more of a loop than this one has."""
+        """See `BoundLoop`."""
         return cast("asyncio.AbstractEventLoop", self)
 
     def clock(self) -> float:
@@ -40,6 +42,10 @@ class MachineLoop(BoundLoop):
     def call_soon(self, work: Callable[[], object]) -> Alarm:
         """See `AbstractEventLoop`."""
         return self._machine.call_soon(work)
+
+    def call_soon_threadsafe(self, work: Callable[[], object]) -> None:
+        """See `AbstractEventLoop`: a machine has one thread, which is there."""
+        work()
 
     def call_later(self, seconds: float, work: Callable[[], object]) -> Alarm:
         """See `AbstractEventLoop`."""
