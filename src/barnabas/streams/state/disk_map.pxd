@@ -29,5 +29,5 @@ cdef class DiskMap(OrderedBytes):
     @cython.locals(entries=SortedEntries, loaded=SortedEntries)
     cpdef flush(self)
     @cython.locals(rows=list)
-    cdef object _write_sorted(self, SortedEntries entries)
+    cdef object _write_sorted(self, SortedEntries entries, bint append)
     cdef object _written(self, object key)

@@ -58,6 +58,9 @@ MOST_ORDERED = 1000
 #: What an entry that waits takes beside its bytes, about.
 _ENTRY = 100
 
+#: So many entries cost less one by one than sorted.
+_FEW = 4
+
 #: Entries that LMDB is given with one call.
 _PIECE = 1000
 
@@ -187,7 +190,7 @@ class DiskMap(OrderedBytes):
         """Write what waits or is loaded to LMDB. Raises `ProcessorStateError` when the disk is full."""
         loaded, self._loaded = self._loaded, None
         if loaded is not None:
-            self._write_sorted(loaded)
+            self._write_sorted(loaded, not self._backend.txn.stat(self._handle)["entries"])
         waiting = self._waiting
         if not waiting:
             return
@@ -196,6 +199,10 @@ class DiskMap(OrderedBytes):
         self._waiting_bytes = 0
         if self._order is not None:
             self._order = []
+        if len(waiting) <= _FEW:
+            for key, value in waiting.items():
+                self._write(_stored(key), value)
+            return
         entries = SortedEntries()
         entries.grow_to(size, len(waiting))
         for key, value in waiting.items():
@@ -204,7 +211,15 @@ class DiskMap(OrderedBytes):
                 self._change_bucket(stored, value)
             else:
                 entries.add(stored, value)
-        self._write_sorted(entries)
+        self._write_sorted(entries, False)
+
+    def _write(self, stored: bytes, value: bytes | None) -> None:
+        if len(stored) >= LONG:
+            self._change_bucket(stored, value)
+        elif value is None:
+            self._delete(stored)
+        else:
+            self._put(stored, value)
 
     def _written(self, key: bytes) -> bytes | None:
         stored = _stored(key)
@@ -212,13 +227,12 @@ class DiskMap(OrderedBytes):
             return dict(self._bucket(stored[:LONG])).get(stored)
         return self._backend.txn.get(stored, None, self._handle)  # type: ignore[no-any-return]
 
-    def _write_sorted(self, entries: SortedEntries) -> None:
-        """Write entries in the order of their keys, which LMDB stores fastest."""
+    def _write_sorted(self, entries: SortedEntries, append: bool) -> None:
+        """Write entries in the order of their keys, which LMDB stores fastest, above all (`append`) in an empty map."""
         backend = self._backend
         entries.sort()
         try:
             with backend.txn.cursor(db=self._handle) as cursor:
-                append = not cursor.first()
                 while not entries.is_empty:
                     rows = entries.take(_PIECE)
                     for stored, _ in rows if self._snapshots else ():
