@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from barnabas import AdminClient, Broker, NewTopic
-from barnabas.broker.coordinator.coordinator_partition import partition_for
 from barnabas.broker.share.persister import SharePartitionKey
 from barnabas.errors import KafkaError
+from barnabas.protocol.coordinator_partition import partition_for
 from tests.contract.mixed_world import World, world_of
 from tests.contract.queue import EXPLICIT, Queue, eventually, values
 from tests.peers import apache_kafka

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas import errors
-from barnabas.broker.coordinator.coordinator_partition import partition_for
 from barnabas.broker.error_responses import error_response
 from barnabas.broker.metadata.cluster_metadata import (
     GROUP_METADATA_TOPIC,
@@ -22,6 +21,7 @@ from barnabas.broker.metadata.cluster_metadata import (
 from barnabas.broker.piecewise import PiecewiseResponse
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.coordinator_partition import partition_for
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.broker.coordinator.coordinator_partition import partition_for
+from barnabas.protocol.coordinator_partition import partition_for
 
 if TYPE_CHECKING:
     from barnabas.broker.coordinator.draft import Draft

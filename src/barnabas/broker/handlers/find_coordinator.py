@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.coordinator.coordinator_partition import partition_for
 from barnabas.broker.log_opening import opened, when_open
 from barnabas.broker.metadata.cluster_metadata import (
     GROUP_METADATA_TOPIC,
@@ -17,6 +16,7 @@ from barnabas.broker.metadata.cluster_metadata import (
     TRANSACTION_STATE_TOPIC,
 )
 from barnabas.broker.piecewise import Pieces, PiecewiseResponse
+from barnabas.protocol.coordinator_partition import partition_for
 from barnabas.protocol.kinds import CoordinatorType
 from barnabas.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 from barnabas.protocol.thresholds import FIND_COORDINATOR_KEYS_FROM

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.coordinator.coordinator_errors import coordinator_error_code
-from barnabas.broker.coordinator.coordinator_partition import partition_for
 from barnabas.broker.features import SHARE_VERSION, check_groups
 from barnabas.broker.log_opening import opened, when_open
 from barnabas.broker.metadata.cluster_metadata import SHARE_GROUP_STATE_TOPIC
 from barnabas.broker.piecewise import outcome_of
 from barnabas.broker.share.acknowledging import check_member
 from barnabas.broker.share.persister import SharePartitionKey
+from barnabas.protocol.coordinator_partition import partition_for
 from barnabas.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from barnabas import errors
-from barnabas.broker.coordinator.coordinator_partition import partition_for
 from barnabas.broker.membership.broker_queue import BrokerQueue
 from barnabas.broker.metadata.cluster_metadata import SHARE_GROUP_STATE_TOPIC
 from barnabas.broker.share.persister import (
@@ -30,6 +29,7 @@ from barnabas.broker.share.state_operation import (
     ReadSummary,
     StateOperation,
 )
+from barnabas.protocol.coordinator_partition import partition_for
 from barnabas.protocol.messages import (
     delete_share_group_state_request as deletion,
 )

@@ -11,10 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.coordinator.coordinator_partition import partition_for
 from barnabas.broker.membership.broker_queue import BrokerQueue
 from barnabas.broker.metadata.cluster_metadata import TRANSACTION_STATE_TOPIC
 from barnabas.broker.transactions.verification import Question, VerificationNeededError
+from barnabas.protocol.coordinator_partition import partition_for
 from barnabas.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from barnabas import errors
-from barnabas.broker.coordinator.coordinator_partition import java_hash_code, partition_for
 from barnabas.broker.coordinator.partition_storage import BatchStorage, StoredRecord
 from barnabas.broker.groups import coordinator_records as records
 from barnabas.broker.groups.offsets.offset_and_metadata import OffsetAndMetadata
+from barnabas.protocol.coordinator_partition import java_hash_code, partition_for
 from tests.unit.broker.groups.harness import GROUP, Harness, MemoryStorage, code
 
 LOADING = code(errors.CoordinatorLoadInProgressError)

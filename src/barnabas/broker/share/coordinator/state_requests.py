@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from barnabas import errors
-from barnabas.broker.coordinator.coordinator_partition import partition_for
 from barnabas.broker.log_opening import when_open
 from barnabas.broker.metadata.cluster_metadata import SHARE_GROUP_STATE_TOPIC
 from barnabas.broker.share.persister import SharePartitionKey
+from barnabas.protocol.coordinator_partition import partition_for
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState

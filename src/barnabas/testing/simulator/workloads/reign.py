@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.coordinator.coordinator_partition import partition_for
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC
+from barnabas.protocol.coordinator_partition import partition_for
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.testing.simulator.parts import OFFSETS_PARTITIONS
 

@@ -1,4 +1,4 @@
-"""Which partition of `__consumer_offsets` holds a group."""
+"""Which partition of a coordinator's topic holds a group, or a transactional id."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def java_hash_code(text: str) -> int:
     return code - (1 << 32) if code & 0x80000000 else code
 
 
-def partition_for(group_id: str, partition_count: int) -> int:
-    """Return the partition for `group_id`, the same that Apache Kafka chooses."""
-    code = java_hash_code(group_id)
+def partition_for(id: str, partition_count: int) -> int:
+    """Return the partition for an id, the same that Apache Kafka chooses."""
+    code = java_hash_code(id)
     # Java's int has no positive counterpart for its smallest value; Kafka's Utils.abs makes it 0.
     return 0 if code == -(1 << 31) else abs(code) % partition_count
