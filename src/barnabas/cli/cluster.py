@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from barnabas.cli import feature, format, log_dir
 from barnabas.cli.arguments import Subparsers, add_command, add_connection
 from barnabas.cli.connection import admin_client
-from barnabas.cli.output import note, print_json, print_rows, print_table, printable
+from barnabas.cli.output import note, print_json, print_rows, print_table, printable, report_failures
 
 if TYPE_CHECKING:
     import argparse
@@ -77,7 +77,8 @@ def _overview(args: Namespace) -> int:
         cluster = admin.describe_cluster()
         names = list(admin.list_topics(include_internal=True))
         topics = admin.describe_topics(names, raise_errors=False) if names else {}
-        groups = admin.list_groups()
+        groups = admin.list_groups(raise_errors=False)
+        outcome = report_failures("cluster", groups.errors.values())
         least = _least_in_sync(admin, names)
     partitions = [(str(name), partition) for name, topic in topics.items() for partition in topic.partitions]
     led = [p.leader.id for _, p in partitions if p.leader is not None]
@@ -111,7 +112,7 @@ def _overview(args: Namespace) -> int:
     }
     if args.output == "json":
         print_json(document)
-        return 0
+        return outcome
     print(f"cluster  {printable(str(cluster.cluster_id))}")
     print(f"holds    {len(topics)} topics, {len(partitions)} partitions, {len(groups)} groups")
     if away:
@@ -121,7 +122,7 @@ def _overview(args: Namespace) -> int:
             print(f"{_TROUBLE[what]}  {len(found)}: {printable(', '.join(found[:_SHOWN]))}{_more(found)}")
     print()
     print_table(brokers, ("id", "host", "port", "rack", "controller", "leads", "replicas", "inSync"))
-    return 0
+    return outcome
 
 
 def _trouble(partitions: list[tuple[str, TopicPartitionInfo]], least: dict[str, int]) -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ from barnabas.cli import group_offsets, share_group, streams_group
 from barnabas.cli.arguments import Subparsers, add_command, add_connection
 from barnabas.cli.committed_offsets import committed_partitions
 from barnabas.cli.connection import admin_client
-from barnabas.cli.output import print_json, print_rows, print_table, printable, report_failures
+from barnabas.cli.output import print_json, print_rows, print_table, printable, report_failures, report_silent_brokers
 from barnabas.client.admin.groups import GroupType, MemberToRemove
 from barnabas.errors import IllegalArgumentError
 
@@ -62,13 +62,14 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def _list(args: Namespace) -> int:
     with admin_client(args) as admin:
-        found = admin.list_groups(states=args.state, types=args.type)
+        found = admin.list_groups(states=args.state, types=args.type, raise_errors=False)
+    outcome = report_silent_brokers("group list", found)
     rows = [
         {"group": group.group_id, "state": group.state, "type": group.type, "protocolType": group.protocol_type}
         for group in found.values()
     ]
     print_rows(args.output, rows, ("group", "state", "type", "protocolType"))
-    return 0
+    return outcome
 
 
 def _remove_members(args: Namespace) -> int:

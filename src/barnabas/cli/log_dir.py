@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.arguments import Subparsers, add_command, add_connection, not_negative
 from barnabas.cli.connection import admin_client
-from barnabas.cli.output import error_line, print_json, print_table, size_text
+from barnabas.cli.output import error_line, print_json, print_table, report_silent_brokers, size_text
 from barnabas.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def run(args: Namespace) -> int:
     """Print the directories; 1 if one of them has a problem."""
     with admin_client(args) as admin:
         brokers = _brokers(admin, args.broker)
-        found = admin.describe_log_dirs(brokers)
+        found = admin.describe_log_dirs(brokers, raise_errors=False)
+    outcome = report_silent_brokers("log-dir", found)
     directories: list[dict[str, Any]] = []
     partitions: list[dict[str, Any]] = []
     for broker, of_broker in sorted(found.items()):
@@ -72,7 +73,7 @@ def run(args: Namespace) -> int:
             ]
     partitions.sort(key=lambda row: (-row["size"], row["topic"], row["partition"]))
     _print(args, directories, partitions)
-    return int(any(row["problem"] for row in directories))
+    return max(outcome, int(any(row["problem"] for row in directories)))
 
 
 def _brokers(admin: AdminClient, wanted: list[int]) -> list[int]:

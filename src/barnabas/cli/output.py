@@ -8,9 +8,12 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import ConfigError, KafkaError
+
+if TYPE_CHECKING:
+    from barnabas.client.admin.results import FromBrokers, Results
 
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _GAP = "  "
@@ -149,6 +152,18 @@ def report_failures(command: str, errors: Iterable[BaseException]) -> int:
         sys.stderr.write(f"barnabas {command}: {error_line(error)}\n")
         code = 1
     return code
+
+
+def report_silent_brokers(command: str, found: FromBrokers[Any] | Results[int, Any]) -> int:
+    """Complain of the brokers that did not answer what all were asked; returns the exit code.
+
+    Raises what they said where there is nothing of the others to show.
+    """
+    if not found:
+        from barnabas.client.admin.results import Results as Failed
+
+        Failed({}, found.errors).raise_errors()
+    return report_failures(command, found.errors.values())
 
 
 def error_line(problem: BaseException) -> str:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 from barnabas.cli.arguments import Subparsers, add_command, add_connection, not_negative
 from barnabas.cli.connection import admin_client
 from barnabas.cli.hanging_transactions import all_partitions, find_hanging, producer_rows
-from barnabas.cli.output import print_json, print_rows, print_table, printable, report_failures, time_text
+from barnabas.cli.output import (
+    print_json,
+    print_rows,
+    print_table,
+    printable,
+    report_failures,
+    report_silent_brokers,
+    time_text,
+)
 from barnabas.client.position_syntax import parse_duration
 from barnabas.clock import wall_clock_ms
 from barnabas.errors import IllegalArgumentError
@@ -98,13 +106,15 @@ def _list(args: Namespace) -> int:
             producer_ids=args.producer_id,
             longer_than=args.longer_than,
             transactional_id_pattern=args.pattern,
+            raise_errors=False,
         )
+    outcome = report_silent_brokers("txn list", found)
     rows = [
         {"transactionalId": one.transactional_id, "producerId": one.producer_id, "state": one.state}
         for one in found.values()
     ]
     print_rows(args.output, rows, ("transactionalId", "producerId", "state"))
-    return 0
+    return outcome
 
 
 def _describe(args: Namespace) -> int:

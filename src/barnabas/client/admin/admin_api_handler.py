@@ -55,7 +55,9 @@ def is_passing(code: int) -> bool:
 
 
 def label(key: object) -> str:
-    """Return a key as it is shown to people."""
+    """Return a key as it is shown to people; a number is a broker's."""
+    if isinstance(key, int):
+        return f"broker {key}"
     return kafka_uuid.to_text(key) if isinstance(key, bytes) else str(key)
 
 
