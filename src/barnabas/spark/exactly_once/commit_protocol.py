@@ -217,11 +217,14 @@ def _strangers(batch: int, written: list[TaskTransaction], aborted: Sequence[Ide
     those that the decision before has among its strangers: they are aborted, or will be.
     """
     open_now: dict[str, int] = yield ListOpen()
+    tasks = [task for task in written if task.transactional_id]
+    missing = {task.transactional_id for task in tasks if open_now.get(task.transactional_id) != task.producer_id}
+    # The list may be short of some where the user is not allowed to see that coordinators move.
+    still_open: tuple[Identity, ...] = yield from identified(missing)
     gone = [
         task
-        for task in written
-        if task.transactional_id
-        and (open_now.get(task.transactional_id) != task.producer_id or task.identity in aborted)
+        for task in tasks
+        if task.identity in aborted or (task.transactional_id in missing and task.identity not in still_open)
     ]
     if gone:
         yield EndAll(_identities(written), commit=False)
@@ -230,8 +233,7 @@ def _strangers(batch: int, written: list[TaskTransaction], aborted: Sequence[Ide
             "before all were done; if that was transaction.timeout.ms, raise kafka.transaction.timeout.ms. "
             + "; ".join(map(str, gone))
         )
-    named = {task.transactional_id for task in written}
-    return (yield from identified(set(open_now) - named))
+    return (yield from identified(set(open_now) - {task.transactional_id for task in tasks}))
 
 
 def _finish_and_abort_strangers(decision: Decision, query: str) -> SinkSteps:

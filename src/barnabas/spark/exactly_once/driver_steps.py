@@ -45,6 +45,7 @@ class Driver:
         self._query = query
         self._client: Mapping[str, str] = dict(place.client)
         self._admin = AdminClient(settings_of("admin", self._client))
+        self._open = transactions.OpenTransactions(self._admin)
         self._writer: DecisionWriter | None = None
         self._run = ""
         #: The batch that it has committed last; None before the first.
@@ -54,7 +55,7 @@ class Driver:
         self._mark_error: Exception | None = None
         self._steps: dict[type[Any], Callable[[Any], Any]] = {
             protocol.TakeOver: lambda step: self.take_over(step.run),
-            protocol.ListOpen: lambda step: transactions.list_open(self._admin, place.tasks(query, step.run)),
+            protocol.ListOpen: lambda step: self._open.now(place.tasks(query, step.run)),
             protocol.Describe: lambda step: transactions.describe(self._admin, step.transactional_ids),
             protocol.Record: lambda step: self._record(step.decision),
             protocol.EndAll: lambda step: transactions.end_all(self._admin, step.transactions, step.commit),

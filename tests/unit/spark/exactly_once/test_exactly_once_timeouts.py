@@ -184,6 +184,28 @@ def test_tasks_whose_transactions_timed_out_before_the_decision_are_written_agai
     assert dict(cluster.rows()) == model.expected(BATCHES)
 
 
+class Overlooking(model.DriverPerformer):
+    """A driver whose user may not see that coordinators move: one of them is left out of its list."""
+
+    def ListOpen(self, run: str = "") -> model.Requests:
+        found = yield from super().ListOpen(run)
+        return {name: value for name, value in found.items() if "r1-r1-1" not in name}
+
+
+def test_a_transaction_that_the_list_left_out_is_asked_for_by_its_id() -> None:
+    cluster = model.Cluster()
+
+    def run() -> model.Requests:
+        reports = []
+        for partition, worker in enumerate(model.new_workers("r1")):
+            reports.append((yield from model.attempt(cluster, worker, "r1", 0, partition)))
+        yield from model.drive(protocol.commit_batch(0, reports), Overlooking(cluster))
+
+    model.execute(cluster, run())
+
+    assert dict(cluster.rows()) == model.expected(1)
+
+
 def test_a_checkpoint_that_was_set_back_is_refused() -> None:
     cluster, checkpoint = model.Cluster(), model.Checkpoint()
     start(cluster, checkpoint, "r1")
