@@ -2,7 +2,8 @@
 
 `python -m tools.spark_streams_kills [--seconds N] [--broker KIND] [--seed N] [--master MASTER] [--job JOB]`
 A topology of `tools.streams_kill_jobs` runs while records are written: one that counts them by key behind a repartition
-topic, or one that counts in windows and joins, with ten thousand keys. Now and then its driver
+topic, one that goes through two of them, within a batch or a batch later, as each start has it, or one that counts in
+windows and joins, with ten thousand keys. Now and then its driver
 (the JVM with all Python workers), one Python worker, the process that holds a task's state, a broker, or with a master
 like `local-cluster[2,1,1024]` an executor is killed with SIGKILL and started again. When the time is over the
 application runs in peace to its end. Then a reader of committed records must see all that is to be there, each once
@@ -211,8 +212,9 @@ def run(servers: str, folder: Path, master: str, job: str) -> None:
     spark.sparkContext.setLogLevel("ERROR")
     while True:
         config = {"application.id": ID, "bootstrap.servers": servers, "statestore.cache.max.bytes": 0}
+        work = JOBS[job]()
         streams = KafkaStreams(
-            JOBS[job]().topology(), config, spark=spark, checkpoint_location=str(folder / "checkpoint")
+            work.topology(), {**config, **work.settings()}, spark=spark, checkpoint_location=str(folder / "checkpoint")
         )
         with contextlib.suppress(Exception), streams:
             streams.wait_for(State.ERROR, State.NOT_RUNNING)

@@ -6,6 +6,7 @@ Of each a record is written once, with its number as its timestamp and a key in 
 from __future__ import annotations
 
 import collections
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -44,6 +45,42 @@ class Counting:
     def changelogs(self) -> list[str]:
         """Return the changelog topics that `problems` looks at."""
         return [f"kills-{self.STORE}-changelog"]
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of a start."""
+        return {}
+
+
+class Repartitioned(Counting):
+    """Counts behind a repartition topic, and the changes of these counts behind another one.
+
+    Each start reads them within its batches or a batch later, by chance.
+    """
+
+    TARGETS: Sequence[str] = ("counts", "echoes")
+    ECHOES = "echoed"
+
+    def topology(self) -> Topology:
+        """Return the steps."""
+        steps = StreamsBuilder()
+        text, number = Serdes.string(), Serdes.long()
+        events = steps.stream("events", key=text, value=text)
+        grouped = events.group_by(lambda key, value: value, Grouped.with_(text, text))
+        counts = grouped.count(store=self.STORE).to_stream()
+        counts.to("counts", key=text, value=number)
+        echoes = counts.group_by(lambda key, count: f"{key}!", Grouped.with_(text, number)).count(store=self.ECHOES)
+        echoes.to_stream().to("echoes", key=text, value=number)
+        return steps.build()
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of a start."""
+        return {"repartition.within.batch": random.random() < 0.7}
+
+    def problems(self, read: Mapping[str, Sequence[Any]], sent: int) -> list[str]:
+        """Return what is wrong with the counts, and with the counts of their changes."""
+        wanted = {b"%d!" % key: len(range(key, sent, self.KEYS)) for key in range(self.KEYS)}
+        echoes = _wrong_counts(((record.key, record.value) for record in read["echoes"]), wanted)
+        return [*super().problems(read, sent), *echoes]
 
 
 class WindowsAndJoins:
@@ -93,8 +130,14 @@ class WindowsAndJoins:
         """Return the changelog topics that `problems` looks at."""
         return []
 
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of a start."""
+        return {}
 
-JOBS: dict[str, type[Counting] | type[WindowsAndJoins]] = {"counts": Counting, "windows-and-joins": WindowsAndJoins}
+
+JOBS: dict[str, type[Counting] | type[WindowsAndJoins]] = {
+    "counts": Counting, "repartitioned": Repartitioned, "windows-and-joins": WindowsAndJoins,
+}  # fmt: skip
 
 
 def _wrong_counts(records: Iterator[tuple[bytes, bytes]], wanted: Mapping[bytes, int]) -> list[str]:

@@ -27,6 +27,13 @@ def test_each_record_is_counted_once_whatever_was_killed() -> None:
     assert set(outcome.kills) == {"driver", "worker", "task process", "broker"}
 
 
+def test_each_record_goes_once_through_repartition_topics_within_the_batch_or_a_batch_later() -> None:
+    outcome = torment(0, least=6, job="repartitioned")
+
+    assert outcome.is_exact, outcome
+    assert outcome.kills.keys() >= {"driver", "worker", "task process", "broker"}
+
+
 def test_the_same_with_executors_in_processes_of_their_own() -> None:
     outcome = torment(0, master="local-cluster[2,1,1024]")
 

@@ -137,10 +137,13 @@ def patient(error: BaseException) -> StreamThreadExceptionResponse:
 
 
 class Run:
-    """A case on a cluster of its own."""
+    """A case on a cluster of its own; `within` says whether batches go through repartition topics at once."""
 
-    def __init__(self, spark: SparkSession, case: dict[str, Any], folder: Path, stack: contextlib.ExitStack) -> None:
+    def __init__(
+        self, spark: SparkSession, case: dict[str, Any], folder: Path, stack: contextlib.ExitStack, *, within: bool
+    ) -> None:
         self._spark, self._case, self._folder = spark, case, folder
+        self._more = {"repartition.within.batch": within}
         self._choose = random.Random(case["name"])
         self._servers = stack.enter_context(Broker(log_retention_ms=-1)).bootstrap_servers
         self._values = Case(case)
@@ -156,7 +159,12 @@ class Run:
         stack.callback(self._close)
 
     def _start(self) -> KafkaStreams:
-        config = {**config_of(self._case), "bootstrap.servers": self._servers, "state.dir": str(self._folder / "state")}
+        config = {
+            **config_of(self._case),
+            **self._more,
+            "bootstrap.servers": self._servers,
+            "state.dir": str(self._folder / "state"),
+        }
         place = str(self._folder / "checkpoint")
         streams = KafkaStreams(topology_of(self._case), config, spark=self._spark, checkpoint_location=place)
         streams.set_uncaught_exception_handler(patient)
@@ -233,11 +241,11 @@ def by_key(records: list[dict[str, Any]]) -> dict[Any, list[Any]]:
     return dict(found)
 
 
-def check(spark: SparkSession, cases: list[dict[str, Any]], folder: Path) -> None:
+def check(spark: SparkSession, cases: list[dict[str, Any]], folder: Path, *, within: bool = False) -> None:
     """Run cases at the same time, each an application; all must give what Kafka gives."""
     different = {}
     with contextlib.ExitStack() as stack:
-        runs = {case["name"]: Run(spark, case, folder / case["name"], stack) for case in cases}
+        runs = {case["name"]: Run(spark, case, folder / case["name"], stack, within=within) for case in cases}
         going = dict(runs)
         while going:
             going = {name: run for name, run in going.items() if run.next()}
@@ -274,3 +282,23 @@ def test_some_cases_give_what_kafka_gives(spark: SparkSession, tmp_path: Path) -
 @pytest.mark.parametrize("number", range(-(-len(CASES) // AT_ONCE)))
 def test_all_cases_give_what_kafka_gives(number: int, spark: SparkSession, tmp_path: Path) -> None:
     check(spark, CASES[number * AT_ONCE : (number + 1) * AT_ONCE], tmp_path)
+
+
+#: Cases with a topic between sub-topologies.
+REPARTITIONED = [
+    case
+    for case in CASES
+    if any(info.repartition_source_topics for info in topics_by_subtopology(_rewritten(case)).values())
+]
+
+
+def test_cases_of_many_kinds_go_through_repartition_topics() -> None:
+    assert len(REPARTITIONED) > 50
+    assert len({case["category"] for case in REPARTITIONED}) > 5
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("number", range(-(-len(REPARTITIONED) // AT_ONCE)))
+def test_they_give_what_kafka_gives_within_a_batch_too(number: int, spark: SparkSession, tmp_path: Path) -> None:
+    check(spark, REPARTITIONED[number * AT_ONCE : (number + 1) * AT_ONCE], tmp_path, within=True)

@@ -12,9 +12,17 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from barnabas.clock import wall_clock_ms
-from barnabas.spark.co_partitions import CoPartitions, PlannedTask, planned_tasks, time_of, with_time
+from barnabas.spark.co_partitions import (
+    CoPartitions,
+    PlannedTask,
+    planned_tasks,
+    shared_ranges,
+    time_of,
+    with_time,
+)
 from barnabas.spark.offsets import CLOCK, OffsetsJson
 from barnabas.spark.options import SourceOptions
+from barnabas.spark.ranges import OffsetRange
 from barnabas.spark.stream_reader import KafkaStreamReader
 
 if TYPE_CHECKING:
@@ -41,6 +49,7 @@ class CoPartitionedStreamReader(DataSourceStreamReader, SupportsTriggerAvailable
         self.wanted = wanted
         self._reader = KafkaStreamReader(options)
         self._now_ms = now_ms
+        self._begins = wanted.begins_with_a_batch
 
     def initialOffset(self) -> OffsetsJson:  # noqa: N802 - Spark's name
         """Where a query without a checkpoint begins; the time is 0, for Spark may ask again when it repeats a batch."""
@@ -51,10 +60,16 @@ class CoPartitionedStreamReader(DataSourceStreamReader, SupportsTriggerAvailable
         return self._reader.getDefaultReadLimit()
 
     def latestOffset(self, start: OffsetsMapping, limit: ReadLimit) -> OffsetsJson:  # noqa: N802 - Spark's name
-        """Return the next micro-batch's end with its time, or `start` when there are neither records nor tasks due."""
+        """Return the next micro-batch's end with its time, or `start` when there are neither records nor tasks due.
+
+        Where the query may have to read what the offsets do not tell of, there is one at its beginning.
+        """
         before = time_of(start)
         end = self._reader.latestOffset(start, limit)
         now = max(before, self._now_ms())
+        if self._begins:
+            self._begins = False
+            return with_time(end, max(before + 1, now))
         has_news = end != {topic: dict(found) for topic, found in start.items() if topic != CLOCK}
         if not has_news and not any(group.is_due(before, now) for group in self.wanted.groups.values()):
             return with_time(end, before)
@@ -70,9 +85,16 @@ class CoPartitionedStreamReader(DataSourceStreamReader, SupportsTriggerAvailable
 
     def partitions(self, start: OffsetsMapping, end: OffsetsMapping) -> Sequence[CoPartition]:
         """Return a micro-batch's tasks. Raises DataLossError as `KafkaStreamReader` does."""
+        return self.planned(start, end)[2]
+
+    def planned(
+        self, start: OffsetsMapping, end: OffsetsMapping
+    ) -> tuple[int, tuple[OffsetRange, ...], list[CoPartition]]:
+        """Return a micro-batch's time, what it knows of shared topics, and its tasks. Raises as `partitions` does."""
         ranges = self._reader.ranges(start, end)
         tasks = planned_tasks(self.wanted, ranges, time_of(start), time_of(end))
-        return [CoPartition(task, self._reader.topic_ids) for task in tasks]
+        shared = shared_ranges(self.wanted, ranges)
+        return time_of(end), shared, [CoPartition(task, self._reader.topic_ids) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield what the task is told, as a row, and its records; runs in an executor."""
@@ -90,4 +112,4 @@ class CoPartitionedStreamReader(DataSourceStreamReader, SupportsTriggerAvailable
         self._reader.stop()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_reader": self._reader, "wanted": self.wanted, "_now_ms": self._now_ms}
+        return {"_reader": self._reader, "wanted": self.wanted, "_now_ms": self._now_ms, "_begins": False}

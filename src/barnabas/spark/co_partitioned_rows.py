@@ -7,7 +7,7 @@ topic that the group names first is first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from barnabas.records.arrow import arrow_schema
@@ -15,6 +15,7 @@ from barnabas.spark.co_partitions import PlannedTask
 from barnabas.spark.fetch_loop import read_ranges
 from barnabas.spark.offsets import CLOCK
 from barnabas.spark.options import SourceOptions
+from barnabas.spark.transaction_rows import WrittenRange, read_written
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,10 +32,20 @@ def read_task(
 
 
 def read_records(
-    options: SourceOptions, task: PlannedTask, topic_ids: Mapping[str, bytes | None]
+    options: SourceOptions,
+    task: PlannedTask,
+    topic_ids: Mapping[str, bytes | None],
+    written: Iterable[WrittenRange] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a task, merged. Raises as `read_ranges` does."""
-    return merged([read_ranges(options, [each], topic_ids) for each in task.ranges if each.size > 0])
+    """Yield the records of a task, merged; of some ranges what `written` says. Raises as `read_ranges` does."""
+    named = {each.topic_partition: each for each in written}
+    return merged([
+        read_written(options, each, named[each.topic_partition], topic_ids)
+        if each.topic_partition in named
+        else read_ranges(options, [each], topic_ids)
+        for each in task.ranges
+        if each.size > 0
+    ])  # fmt: skip
 
 
 def _plan_row(columns: Sequence[str], task: PlannedTask) -> pa.RecordBatch:

@@ -2,7 +2,8 @@
 
 `{"groups": {"0": {"topics": ["flights", "planes"]}, "1": {"topics": ["delays"], "clock_ms": 1000}},
 "shared": ["airports"]}`: partition p of all topics of a group is one task, called GROUP_p as Kafka Streams names its
-tasks. With `clock_ms` all tasks of the group run whenever the time of the micro-batches passes a multiple of it.
+tasks. With `clock_ms` all tasks of the group run whenever the time of the micro-batches passes a multiple of it. With
+`tasks` the group has so many, and reads topics that are not planned, too: a query begins with a micro-batch then.
 `shared` topics are planned and not read: each task is told how far they reach.
 """
 
@@ -18,10 +19,14 @@ from barnabas.spark.ranges import OffsetRange
 
 
 class Group(NamedTuple):
-    """Topics whose partitions of the same number are one task, in the order in which ties of time are decided."""
+    """Topics whose partitions of the same number are one task, in the order in which ties of time are decided.
+
+    `tasks` is how many there are where they read topics that are not planned, too.
+    """
 
     topics: tuple[str, ...]
     clock_ms: int | None = None
+    tasks: int | None = None
 
     def is_due(self, before_ms: int, now_ms: int) -> bool:
         """Whether all tasks run in a micro-batch of this time, which follows one of the other."""
@@ -39,10 +44,15 @@ class CoPartitions(NamedTuple):
         """All topics of which the query must know the offsets."""
         return {topic for group in self.groups.values() for topic in group.topics} | set(self.shared)
 
+    @property
+    def begins_with_a_batch(self) -> bool:
+        """Whether something may wait of which the offsets tell nothing."""
+        return any(group.tasks is not None for group in self.groups.values())
+
     def to_json(self) -> str:
         """Return the option's value."""
         groups = {
-            name: {"topics": group.topics, **({} if group.clock_ms is None else {"clock_ms": group.clock_ms})}
+            name: {field: value for field, value in group._asdict().items() if value is not None}
             for name, group in self.groups.items()
         }
         return json.dumps({"groups": groups, "shared": self.shared})
@@ -73,15 +83,21 @@ def planned_tasks(
 ) -> list[PlannedTask]:
     """Return the tasks that have something to read, and those that are due."""
     by_place = {(each.topic_partition.topic, each.topic_partition.partition): each for each in ranges}
-    shared = tuple(each for place, each in sorted(by_place.items()) if place[0] in wanted.shared)
+    shared = shared_ranges(wanted, by_place.values())
     found = []
     for name, group in wanted.groups.items():
-        numbers = sorted({number for topic, number in by_place if topic in group.topics})
-        for number in numbers:
+        is_due = group.is_due(before_ms, now_ms)
+        numbers = {number for topic, number in by_place if topic in group.topics}
+        for number in sorted(numbers | set(range((group.tasks or 0) if is_due else 0))):
             own = tuple(by_place[topic, number] for topic in group.topics if (topic, number) in by_place)
-            if any(each.size > 0 for each in own) or group.is_due(before_ms, now_ms):
+            if any(each.size > 0 for each in own) or is_due:
                 found.append(PlannedTask(f"{name}_{number}", number, own, now_ms, shared))
     return found
+
+
+def shared_ranges(wanted: CoPartitions, ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
+    """Return how far the topics reach that every task may read by itself."""
+    return tuple(each for each in sorted(ranges) if each.topic_partition.topic in wanted.shared)
 
 
 def time_of(offsets: Mapping[str, Mapping[str, int]]) -> int:
@@ -110,10 +126,11 @@ def parse_co_partitions(value: str) -> CoPartitions:
         ) from error
 
 
-def _group(topics: Any, clock_ms: Any = None) -> Group:
-    if clock_ms is not None and (not isinstance(clock_ms, int) or isinstance(clock_ms, bool) or clock_ms < 1):
-        raise ValueError(f"clock_ms={clock_ms!r} is no number of milliseconds")
-    return Group(_names(topics), clock_ms)
+def _group(topics: Any, clock_ms: Any = None, tasks: Any = None) -> Group:
+    for name, value in (("clock_ms", clock_ms), ("tasks", tasks)):
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            raise ValueError(f"{name}={value!r} is not a positive whole number")
+    return Group(_names(topics), clock_ms, tasks)
 
 
 def _names(value: Any) -> tuple[str, ...]:

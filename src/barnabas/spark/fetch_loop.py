@@ -15,7 +15,7 @@ from barnabas.spark.fetched_ahead import FetchedAheadCache
 from barnabas.spark.garbage_collection import freeze_loaded_objects
 from barnabas.spark.handover import Handover
 from barnabas.spark.kafka_consumer_thread import Fetched, KafkaConsumerThread
-from barnabas.spark.kafka_fetcher import KafkaFetcher, fetched_until
+from barnabas.spark.kafka_fetcher import Appending, KafkaFetcher, append_all, fetched_until
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.ranges import OffsetRange
 
@@ -50,11 +50,15 @@ _fetched_ahead = FetchedAheadCache()
 
 
 def read_ranges(
-    options: SourceOptions, ranges: Iterable[OffsetRange], topic_ids: Mapping[str, bytes | None]
+    options: SourceOptions,
+    ranges: Iterable[OffsetRange],
+    topic_ids: Mapping[str, bytes | None],
+    append: Appending = append_all,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of ranges of different partitions, those of each in order, as batches in the source's schema.
 
-    Offsets without a record (compacted, or markers of transactions) are passed over. Raises DataLossError when a
+    Offsets without a record (compacted, or markers of transactions) are passed over, and what `append` leaves out of
+    what was fetched. Raises DataLossError when a
     range's first offsets are gone and failOnDataLoss is true, KafkaTimeoutError when nothing arrives for
     kafkaConsumer.pollTimeoutMs.
     """
@@ -62,7 +66,7 @@ def read_ranges(
     consumer = _consumers.acquire(settings, lambda: _new_consumer(options))
     is_in_order = False
     try:
-        yield from _read(_Task(options, consumer, settings, topic_ids), ranges)
+        yield from _read(_Task(options, consumer, settings, topic_ids, append), ranges)
         is_in_order = True
     except GeneratorExit:
         is_in_order = True  # Spark wants no more rows
@@ -80,6 +84,7 @@ class _Task(NamedTuple):
     consumer: Consumer
     settings: Hashable
     topic_ids: Mapping[str, bytes | None]
+    append: Appending
 
     def __repr__(self) -> str:
         return f"_Task({self.options.client!r})"
@@ -102,7 +107,7 @@ def _read(task: _Task, ranges: Iterable[OffsetRange]) -> Iterator[pa.RecordBatch
     left = [offset_range for offset_range in ranges if offset_range.size > 0]
     while left:
         ahead = [data for offset_range in left for data in task.take_fetched_ahead(offset_range)]
-        fetcher = _fetcher(task.options, task.consumer, left, ahead)
+        fetcher = _fetcher(task.options, task.consumer, left, ahead, task.append)
         try:
             yield from fetcher.run_fetch_loop()
         except errors.OffsetOutOfRangeError as error:
@@ -118,7 +123,13 @@ def _read(task: _Task, ranges: Iterable[OffsetRange]) -> Iterator[pa.RecordBatch
         left = [offset_range for offset_range in left if offset_range.size > 0]
 
 
-def _fetcher(options: SourceOptions, consumer: Consumer, left: Sequence[OffsetRange], ahead: Fetched) -> KafkaFetcher:
+def _fetcher(
+    options: SourceOptions,
+    consumer: Consumer,
+    left: Sequence[OffsetRange],
+    ahead: Fetched,
+    append: Appending = append_all,
+) -> KafkaFetcher:
     starts = {offset_range.topic_partition: offset_range.start for offset_range in left}
     _position(consumer, fetched_until(ahead, starts), anew=not options.keep_fetched_ahead)
     handover: Handover[Fetched] = Handover()
@@ -131,7 +142,7 @@ def _fetcher(options: SourceOptions, consumer: Consumer, left: Sequence[OffsetRa
         )
 
     thread = KafkaConsumerThread(consumer, handover, stall_timeout=options.poll_timeout, describe_stall=describe_stall)
-    return KafkaFetcher(left, thread, handover, options.columns, ahead)
+    return KafkaFetcher(left, thread, handover, options.columns, ahead, append)
 
 
 def _position(consumer: Consumer, offsets: Mapping[TopicPartition, int], *, anew: bool) -> None:

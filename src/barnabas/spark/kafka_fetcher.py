@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from barnabas import anatomy
@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 #: Data of one poll is collected into Arrow batches of at least so many bytes: each costs Spark about a millisecond.
 LEAST_BATCH = 1 << 16
 
+#: Decodes data into a builder, from a position to before an end; returns where to go on: `FetchedData.append_to`.
+Appending = Callable[["FetchedData", ColumnBuilder, int, int], int]
+
+
+def append_all(data: FetchedData, builder: ColumnBuilder, position: int, end: int) -> int:
+    """Take all records of the data, those of transactions that were aborted left out where that is asked for."""
+    return data.append_to(builder, position, end)
+
 
 class KafkaFetcher:
     """Reads ranges of offsets; the next poll is on its way while a batch is decoded and worked on.
@@ -36,8 +44,10 @@ class KafkaFetcher:
         handover: Handover[Fetched],
         columns: Iterable[str],
         ahead: Fetched = (),
+        append: Appending = append_all,
     ) -> None:
         """`ranges` are of different partitions; `ahead` is data fetched earlier, and `thread` goes on where it ends."""
+        self._append = append
         self._ends = {each.topic_partition: each.end for each in ranges}
         self._thread = thread
         self._handover = handover
@@ -105,7 +115,7 @@ class KafkaFetcher:
             partition = data.topic_partition
             end = self._ends[partition]
             while (before := self.positions[partition]) < min(data.end_offset, end):
-                self.positions[partition] = data.append_to(builder, before, end)
+                self.positions[partition] = self._append(data, builder, before, end)
                 is_stuck = self.positions[partition] == before
                 if anatomy.active is not None:
                     self._tell_position(anatomy.active, partition, before)

@@ -58,14 +58,29 @@ def test_tasks_of_a_group_with_a_clock_run_without_records_when_it_is_due(
     assert [task.name for task in found] == due
 
 
-def test_the_option_reads_as_it_was_written() -> None:
-    assert parse_co_partitions(WANTED.to_json()) == WANTED
+#: The second group reads topics that are not planned, and no others.
+WITHIN = CoPartitions({"0": Group(("a",)), "1": Group((), 1000, tasks=3)})
+
+
+@pytest.mark.parametrize(("before", "now", "due"), [(0, 999, []), (0, 1000, ["1_0", "1_1", "1_2"])])
+def test_tasks_of_topics_that_are_not_planned_run_when_their_clock_is_due(
+    before: int, now: int, due: list[str]
+) -> None:
+    found = planned_tasks(WITHIN, ranges(a=[0]), before, now)
+
+    assert [(task.name, task.ranges) for task in found] == [(name, ()) for name in due]
+
+
+@pytest.mark.parametrize("wanted", [WANTED, WITHIN])
+def test_the_option_reads_as_it_was_written(wanted: CoPartitions) -> None:
+    assert parse_co_partitions(wanted.to_json()) == wanted
 
 
 @pytest.mark.parametrize(
     "value",
     ["", "[]", "{}", '{"groups":{}}', '{"groups":{"0":{"topics":"a"}}}', '{"groups":{"0":{"topics":["a"],"clock":1}}}',
-     '{"groups":{"0":{"topics":["a"],"clock_ms":0}}}', '{"groups":{"0":{"topics":["a"]}},"more":1}'],
+     '{"groups":{"0":{"topics":["a"],"clock_ms":0}}}', '{"groups":{"0":{"topics":[],"tasks":true}}}',
+     '{"groups":{"0":{"topics":["a"]}},"more":1}'],
 )  # fmt: skip
 def test_what_is_not_of_its_form_is_refused(value: str) -> None:
     with pytest.raises(OptionError, match="coPartitions"):
@@ -118,6 +133,20 @@ def test_a_micro_batch_has_its_time_in_its_offsets_and_an_idle_query_plans_none(
     assert stream.latestOffset(start, ReadAllAvailable()) == {"c": {"0": 3}, "": {"0": 1500}}, (
         "the time never goes back"
     )
+
+
+def test_a_query_of_topics_that_are_not_planned_begins_with_a_micro_batch() -> None:
+    """Records may wait there, and no offset tells."""
+    start = {"a": {"0": 1}, "": {"0": 1500}}
+    options = SourceOptions({**SERVERS, "coPartitions": WITHIN.to_json()}, streaming=True)
+    clock = iter([1400, 1600])
+    stream = CoPartitionedStreamReader(options, WITHIN, lambda: next(clock))
+    stream._reader = Inner([{"a": {"0": 1}}] * 2)  # type: ignore[assignment]
+
+    first = stream.latestOffset(start, ReadAllAvailable())
+
+    assert first == {"a": {"0": 1}, "": {"0": 1501}}
+    assert stream.latestOffset(first, ReadAllAvailable()) == first
 
 
 def test_a_micro_batch_that_is_repeated_has_the_same_tasks_and_time() -> None:

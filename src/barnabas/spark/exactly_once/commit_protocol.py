@@ -169,8 +169,10 @@ def take_over(run: str) -> SinkSteps:
     """Return what a driver does before the first tasks of its run begin, where it can: be the query's only one.
 
     No other one decides any more, so these tasks know the decision that counts. Spark asks a sink for nothing so early.
+    Returns the decision, or None.
     """
-    yield TakeOver(run)
+    decision: Decision | None = yield TakeOver(run)
+    return decision
 
 
 def commit_batch(batch: int, reports: Sequence[TaskReport]) -> SinkSteps:

@@ -16,6 +16,7 @@ from barnabas.spark.exactly_once import open_transactions as transactions
 from barnabas.spark.exactly_once.decision import Decision, DecisionError
 from barnabas.spark.exactly_once.decision_log import DecisionReader, DecisionWriter, log_end, settings_of
 from barnabas.spark.exactly_once.repair import repair as repair_steps
+from barnabas.spark.exactly_once.repair import sweep as sweep_steps
 
 
 class SinkPlace(NamedTuple):
@@ -121,9 +122,15 @@ class Driver:
 _DRIVERS: ClientCache[Driver] = ClientCache(most_idle=4)
 
 
-def take_over(place: SinkPlace, query: str, run: str) -> None:
+def take_over(place: SinkPlace, query: str, run: str) -> Decision | None:
     """Be the query's only driver before tasks of this run begin: see `protocol.take_over`."""
-    _perform(place, query, protocol.take_over(run))
+    found: Decision | None = _perform(place, query, protocol.take_over(run))
+    return found
+
+
+def sweep(place: SinkPlace, query: str, run: str) -> None:
+    """Abort what is open and not decided before tasks of this run begin: see `repair.sweep`."""
+    _perform(place, query, sweep_steps(run))
 
 
 def commit(place: SinkPlace, batch: int, reports: Sequence[protocol.TaskReport]) -> Decision | None:

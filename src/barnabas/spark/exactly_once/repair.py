@@ -45,8 +45,24 @@ def repair(query: str, choice: str | None) -> SinkSteps:
             raise DecisionError(f"query {query} has lost no rows that {choice} could concern")
         decision = decision._replace(state=_STATE_AFTER[choice])
         yield Record(decision)
+    return (yield from _abort_all_but(decision, frozenset()))
+
+
+def sweep(run: str) -> SinkSteps:
+    """Return what a driver does before the first tasks of its run begin, where these wait for what is stable.
+
+    Aborts what is open and not decided: no other driver will decide on it any more. Returns the last decision, or None.
+    """
+    decision: Decision | None = yield TakeOver(run)
+    is_done = decision is None or decision.state == COMPLETE  # its ids may be in use for the next batch since
+    tasks = () if decision is None or is_done else decision.tasks
+    return (yield from _abort_all_but(decision, frozenset(task.transactional_id for task in tasks)))
+
+
+def _abort_all_but(decision: Decision | None, kept: frozenset[str]) -> SinkSteps:
+    """Abort what is open, once the log has it among the strangers that no decision may name any more."""
     open_now: dict[str, int] = yield ListOpen()
-    strangers = yield from identified(set(open_now))
+    strangers = yield from identified(set(open_now) - kept)
     for at in range(0, len(strangers), MOST_STRANGERS):
         some = strangers[at : at + MOST_STRANGERS]
         decision = (decision or Decision(_NONE, RUN, COMPLETE))._replace(strangers=some)

@@ -12,6 +12,7 @@ from barnabas.spark.client_settings import ClientSettings
 from barnabas.spark.exactly_once.driver_steps import SinkPlace
 from barnabas.spark.options import SourceOptions
 from barnabas.streams.config import StreamsConfig
+from barnabas.streams.spark.repartition_levels import Levels
 from barnabas.streams.topology.nodes import ProcessorTopology
 
 #: Where state and checkpoints lie unless `state.dir` says otherwise; Kafka's default.
@@ -20,6 +21,8 @@ STATE_DIR = "/tmp/kafka-streams"  # noqa: S108
 
 class Application(NamedTuple):
     """A topology cut into sub-topologies, by number. `partitions` says how many each known topic has.
+
+    `levels` says which repartition topics can be read within a batch, `is_within` whether they are.
 
     `must_wait` are the sub-topologies of several topics whose timestamps an extractor of the user's makes: only the
     engine can tell the order of their records, so it needs all of a batch at once.
@@ -34,6 +37,8 @@ class Application(NamedTuple):
     place: SinkPlace
     client: ClientSettings
     source: SourceOptions
+    levels: Levels
+    is_within: bool = False
 
 
 def application_folder(config: StreamsConfig) -> Path:

@@ -4,6 +4,11 @@ A generator as those of `barnabas.spark.exactly_once.commit_protocol`. Processes
 lost is replaced by another one, which computes the batch again; the lost one may go on, for all the driver knows. So of
 each task one report counts, that of its last attempt: what other attempts have written is named in no decision, and is
 aborted with all that is open when the batch is decided.
+
+Where repartition topics are read within the batch, its tasks come in stages: those of one begin when all before have
+reported, and are told these reports. A report that others were told of stays: its task is not computed again. Where
+what it wrote is gone since (its transaction ran out of time), the driver does not find it open, and the batch is not
+decided. So what a task has read is committed by the same decision as what it made of it, or neither is.
 """
 
 from __future__ import annotations
@@ -13,6 +18,13 @@ from typing import Any, NamedTuple
 
 from barnabas.spark.exactly_once.commit_protocol import TaskReport
 from barnabas.streams.errors import StreamsError
+
+
+class Begin(NamedTuple):
+    """Begin a stage, whose tasks read what these reports of all stages before tell; gives the names of its tasks."""
+
+    stage: int
+    reports: tuple[TaskReport, ...]
 
 
 class Place(NamedTuple):
@@ -45,6 +57,15 @@ class TaskLostError(StreamsError):
 
 
 Steps = Generator[Any, Any, list[TaskReport]]
+
+
+def run_stages(stages: int, most_attempts: int) -> Steps:
+    """Return a report for each task of a batch. Raises TaskLostError as `run_batch` does."""
+    reports: list[TaskReport] = []
+    for stage in range(stages):
+        tasks: Sequence[str] = yield Begin(stage, tuple(reports))
+        reports += yield from run_batch(tasks, most_attempts)
+    return reports
 
 
 def run_batch(tasks: Sequence[str], most_attempts: int) -> Steps:

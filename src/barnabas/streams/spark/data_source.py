@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from barnabas.spark.co_partitioned_reader import CoPartition, CoPartitionedStreamReader
+from barnabas.spark.co_partitioned_reader import CoPartitionedStreamReader
 from barnabas.spark.offsets import CLOCK
 from barnabas.spark.options import SourceOptions
+from barnabas.streams.spark.batch_stages import PlannedBatch, Work
 from barnabas.streams.spark.wall_clocks import PlannedClocks
 
 if TYPE_CHECKING:
@@ -26,11 +27,8 @@ if TYPE_CHECKING:
     from barnabas.spark.offsets import OffsetsJson
     from barnabas.streams.spark.application import Application
 
-#: The column of the one row: a pickled `TasksOfBatch`.
+#: The column of the one row: a pickled `PlannedBatch`.
 PLANNED = "planned"
-
-#: The tasks of a batch; a task's place is its number in the batch.
-TasksOfBatch = Sequence[CoPartition]
 
 OffsetsMapping = Mapping[str, Mapping[str, int]]
 
@@ -71,8 +69,14 @@ class TaskStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: OffsetsMapping, end: OffsetsMapping) -> Sequence[InputPartition]:
         """Return a batch's tasks. Raises DataLossError as `KafkaStreamReader` does."""
-        tasks = self._source.partitions(self._begin(start), self._known(end))
-        return [InputPartition(pickle.dumps([*tasks]))]
+        return [InputPartition(pickle.dumps(self._planned(start, end)))]
+
+    def _planned(self, start: OffsetsMapping, end: OffsetsMapping) -> PlannedBatch:
+        until = self._known(end)
+        # A batch that another topology has planned is repeated as it was.
+        begin = {topic: found for topic, found in self._begin(start).items() if topic in until}
+        now, shared, tasks = self._source.planned(begin, until)
+        return PlannedBatch(now, shared, tuple(Work(each.task, each.topic_ids) for each in tasks))
 
     def _known(self, offsets: OffsetsMapping) -> OffsetsMapping:
         return {topic: found for topic, found in offsets.items() if topic in self._topics or topic == CLOCK}

@@ -11,9 +11,10 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas.client.admin.admin_client import AdminClient
+from barnabas.client.admin.partition_offsets import ListedOffset, OffsetSpec
 from barnabas.client.consumer.offsets import OffsetAndMetadata
 from barnabas.errors import KafkaError
 from barnabas.protocol.topic_partition import TopicPartition
@@ -28,6 +29,17 @@ LOGGER = logging.getLogger("barnabas.streams")
 METADATA = "barnabas-streams:"
 
 
+#: In so many turns it is looked whether the markers of a batch have come, and from then on in each tenth.
+_LOOKS = 20
+
+
+class Standing(NamedTuple):
+    """Up to where the tasks have read by the last batch; `turns` have begun or ended, so an even number is a rest."""
+
+    read: Offsets
+    turns: int
+
+
 class Cluster(Protocol):
     """What is asked of the brokers: some of AdminClient's methods."""
 
@@ -38,6 +50,11 @@ class Cluster(Protocol):
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> object:
         """Delete."""
+
+    def list_offsets(
+        self, specs: Mapping[TopicPartition, int], *, isolation_level: str = ...
+    ) -> Mapping[TopicPartition, ListedOffset]:
+        """Return offsets of partitions."""
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -67,12 +84,23 @@ class GroupOffsets:
         self._committed: Offsets = {}
         self._purged: Offsets = {}
         self._problem = ""
+        self._standing = Standing({}, 1)
+        self._read: Offsets = {}
+        self._behind_markers: Offsets = {}
+        self._looks = 0
 
-    def follow(self, query: StreamingQuery) -> None:
-        """Commit where the query stands by its last progress, and delete what is due."""
+    def follow(self, query: StreamingQuery, standing: Callable[[], Standing] = lambda: Standing({}, 1)) -> None:
+        """Commit where the query stands by its last progress, and delete what is due.
+
+        Of repartition topics `standing` tells more, and all of those that are read within the batch.
+        """
         progress = query.lastProgress
         if progress is not None:
-            self.commit(from_json(json.loads(progress.sources[0].endOffset)), str(query.id))
+            self._note_standing(standing)
+            planned = from_json(json.loads(progress.sources[0].endOffset))
+            further = {each: end for each, end in self._read.items() if end > planned.get(each, 0)}
+            behind = {each: end for each, end in self._behind_markers.items() if end > planned.get(each, 0)}
+            self.commit({**planned, **further, **behind}, str(query.id))
         if self._clock() - self._purged_at >= self._purge_every:
             self._purged_at = self._clock()
             self._purge()
@@ -85,6 +113,35 @@ class GroupOffsets:
         wanted = {partition: OffsetAndMetadata(offset, metadata=metadata) for partition, offset in offsets.items()}
         if self._try("commit offsets", lambda admin: admin.alter_consumer_group_offsets(self._group, wanted)):
             self._committed = offsets
+
+    def _note_standing(self, standing: Callable[[], Standing]) -> None:
+        """Know what was read of repartition topics; once nothing is computed, as far as the markers behind it.
+
+        Kafka's tools would tell of a lag for ever. What lies behind the records of decided batches is markers, and what
+        was aborted, as long as no other batch has begun. Markers may come late.
+        """
+        now = standing()
+        if now != self._standing:
+            self._standing, self._looks = now, 0
+            self._read = {each: end for each, end in now.read.items() if each.topic in self._repartition_topics}
+            self._behind_markers = {}
+        if now.turns % 2 or not self._read or self._behind_markers:
+            return
+        self._looks += 1
+        if self._looks > _LOOKS and self._looks % 10:
+            return
+        found: Offsets = {}
+        if self._try("look where repartition topics end", lambda admin: found.update(self._ends(admin))):
+            self._behind_markers = found if standing() == now else {}
+
+    def _ends(self, admin: Cluster) -> Offsets:
+        """Return where the repartition topics end, nothing as long as something is open there."""
+        wanted = dict.fromkeys(self._read, int(OffsetSpec.LATEST))
+        stable, ends = (
+            {each: found.offset for each, found in admin.list_offsets(wanted, isolation_level=level).items()}
+            for level in ("read_committed", "read_uncommitted")
+        )
+        return ends if stable == ends else {}
 
     def commit_decided(self, decided: Callable[[str], Offsets], query: str) -> None:
         """Commit up to where the last decision of a query that has ended goes: its progress may not tell of that.
@@ -103,7 +160,7 @@ class GroupOffsets:
     def _purge(self) -> None:
         """Delete records before the committed offsets: a batch that is repeated begins there or later."""
         before = {
-            partition: offset
+            partition: min(offset, self._read.get(partition, offset))  # a reader within the batch begins there
             for partition, offset in self._committed.items()
             if partition.topic in self._repartition_topics and offset > self._purged.get(partition, 0)
         }

@@ -32,8 +32,9 @@ from barnabas.streams.spark import (
 )
 from barnabas.streams.spark import query_plan as plan
 from barnabas.streams.spark.application import Application, application_folder
-from barnabas.streams.spark.batch_commits import BatchCommits
+from barnabas.streams.spark.batch_commits import BatchCommits, Staging
 from barnabas.streams.spark.group_offsets import GroupOffsets
+from barnabas.streams.spark.left_records import left_records
 from barnabas.streams.spark.local_checkpoint import without_programs
 from barnabas.streams.spark.pattern_topics import PatternTopics
 from barnabas.streams.spark.slow_starts import SlowStarts
@@ -368,12 +369,20 @@ class KafkaStreams(Measured):
         place = placed_by_spark(context, pickled)
         return TaskDispatcher(self._config.application_id, place, bind_address(context), most, self._hear)
 
+    def _staging(self) -> Staging:
+        levels = self._application.levels
+        if not self._application.is_within or not levels.inner:
+            return Staging(levels)
+        make_admin = group_offsets.admin_of(plan.clients_of(self._config.values, "admin"))
+        return Staging(levels, partial(left_records, make_admin, self._config.application_id, levels))
+
     def _start_query(self) -> None:
         from barnabas.streams.spark.data_source import data_source
 
         found = data_source(self._application, self._clocks.path)
         self._spark.dataSource.register(found)
-        batches = self._batches = BatchCommits(self._application.place, self._dispatcher.run, self._metrics.committed)
+        place, staging = self._application.place, self._staging()
+        batches = self._batches = BatchCommits(place, self._dispatcher.run, staging, self._metrics.committed)
         batches.goes_on = self._goes_on
         writer = self._spark.readStream.format(found.name()).load().writeStream.foreachBatch(self._batches)
         writer = writer.queryName(self._config.application_id).option("checkpointLocation", self._checkpoint)
@@ -447,12 +456,12 @@ class KafkaStreams(Measured):
                 self._set(State.RUNNING)
             elif self._pattern_topics.have_come(self._plan):
                 query.stop()
-                offsets.follow(query)
+                offsets.follow(query, lambda: self._batches.standing)
                 self._begin_again()
                 return
-            offsets.follow(query)
+            offsets.follow(query, lambda: self._batches.standing)
             time.sleep(_TURN)
-        offsets.follow(query)
+        offsets.follow(query, lambda: self._batches.standing)
 
     def _begin_again(self) -> None:
         """Go on from the checkpoint, with the topics that have appeared and that a pattern matches."""

@@ -63,9 +63,8 @@ def _ends(shape: TaskShape, states: Iterable[TaskState]) -> Ends:
 def _concerns(state: TaskState, shape: TaskShape) -> bool:
     number = str(shape.partition)
     read = json.loads(state.note).get("positions", {})
-    return any(
-        topic in (shape.sources | shape.changelogs) and number in found
-        for topic, found in (*state.ends.items(), *read.items())
+    return any(number in found for topic, found in read.items() if topic in (shape.sources | shape.changelogs)) or any(
+        number in found for topic, found in state.ends.items() if topic in shape.changelogs
     )
 
 
@@ -74,7 +73,9 @@ def _reach(state: TaskState, shape: TaskShape) -> int:
     number = str(shape.partition)
     read = json.loads(state.note).get("positions", {})
     topics = shape.sources | shape.changelogs
-    return sum(found.get(number, 0) for each in (state.ends, read) for topic, found in each.items() if topic in topics)
+    read_up_to: int = sum(found.get(number, 0) for topic, found in read.items() if topic in topics)
+    # A state may tell, too, where the repartition topics end that its task has written.
+    return read_up_to + sum(found.get(number, 0) for topic, found in state.ends.items() if topic in shape.changelogs)
 
 
 def _metadata(shape: TaskShape, states: Iterable[TaskState]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from barnabas.streams.errors import MissingSourceTopicError, TopologyError
 from barnabas.streams.spark import rows
 from barnabas.streams.spark.application import Application
 from barnabas.streams.spark.internal_topics import TopicCounts
+from barnabas.streams.spark.repartition_levels import Levels, levels_of
 from barnabas.streams.topology.nodes import ProcessorNode, ProcessorTopology, SourceNode
 from barnabas.streams.topology.processor_api import TaskId
 from barnabas.streams.topology.processor_topology import (
@@ -138,6 +139,8 @@ def application(
     """Return what travels to the tasks; a batch has at most `max_records`."""
     values = plan.config.values
     sink = SinkOptions(sink_options(values))
+    levels = levels_of(plan.infos, counts.tasks, counts.partitions)
+    is_within = values["repartition.within.batch"]
     must_wait = {number for number, found in plan.subtopologies.items() if _has_own_times(found)}
     return Application(
         plan.config.application_id,
@@ -149,7 +152,9 @@ def application(
         frozenset(must_wait),
         SinkPlace(tuple(sorted(sink.client.items())), sink.decision_topic, sink.transactional_id_prefix),
         ClientSettings(clients_of(values, "consumer")),
-        SourceOptions(source_options(plan, max_records), streaming=True),
+        SourceOptions(source_options(plan, max_records, levels if is_within else None), streaming=True),
+        levels,
+        is_within,
     )
 
 
@@ -160,12 +165,16 @@ def _has_own_times(topology: ProcessorTopology) -> bool:
     return any(node.timestamp_extractor is not None for node in sources)
 
 
-def co_partitions(plan: Plan) -> CoPartitions:
-    """Return the tasks for the source: on ties of time the topic that sorts first is first, as in the engine."""
-    groups = {
-        str(number): Group(tuple(sorted(info.source_topics)), _clock_ms(plan, number))
-        for number, info in plan.infos.items()
-    }
+def co_partitions(plan: Plan, within: Levels | None = None) -> CoPartitions:
+    """Return the tasks for the source: on ties of time the topic that sorts first is first, as in the engine.
+
+    `within` names the topics that are read within a batch, of which the source knows nothing.
+    """
+    groups = {}
+    for number, info in plan.infos.items():
+        inner = within.inner_of(number) if within is not None else ()
+        tasks = within.tasks[number] if within is not None and inner else None
+        groups[str(number)] = Group(tuple(sorted(info.source_topics - {*inner})), _clock_ms(plan, number), tasks)
     return CoPartitions(groups, tuple(sorted(plan.global_topics)))
 
 
@@ -191,18 +200,22 @@ def _is_of_the_dsl(supplier: Any) -> bool:
     return str(getattr(supplier, "__module__", None) or type(supplier).__module__).startswith("barnabas.streams.")
 
 
-def source_options(plan: Plan, max_records: int | None = None) -> dict[str, str]:
-    """Return the options of the source that plans the batches and of the tasks that read them."""
+def source_options(plan: Plan, max_records: int | None = None, within: Levels | None = None) -> dict[str, str]:
+    """Return the options of the source that plans the batches and of the tasks that read them.
+
+    `within` names the topics that are read within a batch.
+    """
     values = plan.config.values
+    planned_topics = plan.sources - (frozenset() if within is None else within.inner)
     options = {f"kafka.{name}": value for name, value in clients_of(values, "consumer").items()}
     options |= {
         "kafka.group.id": plan.config.application_id,
         "kafka.isolation.level": "read_committed",
-        "subscribe": ",".join(sorted(plan.sources | plan.global_topics)),
+        "subscribe": ",".join(sorted(planned_topics | plan.global_topics)),
         "startingOffsets": "group",
         "includeHeaders": "true",
         "columns": ",".join(rows.INPUT_COLUMNS),
-        "coPartitions": co_partitions(plan).to_json(),
+        "coPartitions": co_partitions(plan, within).to_json(),
     }
     if max_records is not None:
         options["maxOffsetsPerTrigger"] = str(max_records)

@@ -8,7 +8,6 @@ query starts, so that a first batch that is repeated begins at the same place.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
@@ -23,13 +22,14 @@ from barnabas.client.consumer.auto_offset_reset_strategy import (
 from barnabas.client.consumer.offsets import OffsetAndMetadata
 from barnabas.errors import NoOffsetForPartitionError
 from barnabas.protocol.topic_partition import TopicPartition
-from barnabas.spark.exactly_once.decision import LOST, Decision
+from barnabas.spark.exactly_once.decision import LOST
 from barnabas.spark.exactly_once.decision_log import DecisionReader
 from barnabas.spark.exactly_once.driver_steps import SinkPlace, repair
 from barnabas.spark.offsets import Offsets
 from barnabas.streams.durations import as_ms
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.spark.group_offsets import METADATA
+from barnabas.streams.spark.read_positions import positions_of
 from barnabas.streams.topology.nodes import ProcessorTopology, SourceNode
 
 
@@ -148,15 +148,3 @@ def decided_offsets(place: SinkPlace, query: str) -> Offsets:
             "see `barnabas spark repair`"
         )
     return {} if decision is None else positions_of(decision)
-
-
-def positions_of(decision: Decision) -> Offsets:
-    """Return where the tasks stand after a decision, by what their notes say."""
-    found: Offsets = {}
-    for state in decision.states_after().values():
-        for topic, ends in json.loads(state.note).get("positions", {}).items():
-            for number, end in ends.items():
-                # A task whose sub-topology has another number now has left a note of its own, which is older.
-                partition = TopicPartition(topic, int(number))
-                found[partition] = max(end, found.get(partition, 0))
-    return found

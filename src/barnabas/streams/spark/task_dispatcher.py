@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import wait
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.spark.exactly_once.commit_protocol import TaskReport, take_steps
 from barnabas.streams.errors import StreamsError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from barnabas.spark.exactly_once.decision import TaskState
-    from barnabas.streams.spark.task_manager import Request
+    from barnabas.streams.spark.batch_stages import Request
 
 LOGGER = logging.getLogger("barnabas.streams")
 
@@ -44,6 +44,15 @@ _LOOK = 0.2
 
 #: Places processes: by name of a process, from the address to which it is to connect.
 Placing = Callable[[Sequence[str], Address], None]
+
+
+class Stages(Protocol):
+    """The tasks of a batch: `StagedBatch`, for one."""
+
+    stages: int
+
+    def tasks(self, stage: int, reports: Sequence[TaskReport]) -> Sequence[Request]:
+        """Return those of a stage, given the reports of all stages before."""
 
 
 class TaskDispatcher:
@@ -69,14 +78,14 @@ class TaskDispatcher:
         self._is_closed = False
         threading.Thread(target=self._accept, name=f"{application}-tasks", daemon=True).start()
 
-    def run(self, requests: Sequence[Request], is_wanted: Callable[[], bool]) -> list[TaskReport]:
+    def run(self, stages: Stages, is_wanted: Callable[[], bool]) -> list[TaskReport]:
         """Have tasks compute their part of a batch, and return their reports; raises what one of them raised.
 
         Raises StreamsError when the batch is not wanted any more, TaskLostError when processes die again and again.
         """
-        batch = _Batch(self, {each.planned.name: each for each in requests}, is_wanted)
+        batch = _Batch(self, stages, is_wanted)
         try:
-            steps = protocol.run_batch([each.planned.name for each in requests], self._most_attempts)
+            steps = protocol.run_stages(stages.stages, self._most_attempts)
             return list(take_steps(steps, batch))
         finally:
             for task in batch.unanswered():
@@ -169,10 +178,9 @@ class TaskDispatcher:
 class _Batch:
     """Takes the steps of one batch."""
 
-    def __init__(
-        self, processes: TaskDispatcher, requests: Mapping[str, Request], is_wanted: Callable[[], bool]
-    ) -> None:
-        self.requests = requests
+    def __init__(self, processes: TaskDispatcher, stages: Stages, is_wanted: Callable[[], bool]) -> None:
+        self.requests: dict[str, Request] = {}
+        self._stages = stages
         self._processes = processes
         self._is_wanted = is_wanted
         self._working: dict[Channel, tuple[str, int]] = {}
@@ -182,8 +190,12 @@ class _Batch:
         """Return the tasks of whose attempts nothing was heard."""
         return [task for task, _ in self._working.values()]
 
-    def perform(self, step: Any) -> Outcome | None:
+    def perform(self, step: Any) -> Outcome | list[str] | None:
         """See `StepPerformer`."""
+        if isinstance(step, protocol.Begin):
+            begun = {each.planned.name: each for each in self._stages.tasks(step.stage, step.reports)}
+            self.requests |= begun
+            return [*begun]
         if isinstance(step, protocol.Place):
             self._processes.ensure([self._processes.name_of(self.requests[task]) for task in step.tasks])
             return None

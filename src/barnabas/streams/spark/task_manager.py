@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from barnabas import anatomy
 from barnabas.client.admin.admin_client import AdminClient
@@ -17,9 +17,7 @@ from barnabas.clock import wall_clock_ms
 from barnabas.errors import KafkaError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.co_partitioned_rows import read_records
-from barnabas.spark.co_partitions import PlannedTask
 from barnabas.spark.exactly_once import task_writer
-from barnabas.spark.exactly_once.commit_protocol import Task as SparkTask
 from barnabas.spark.exactly_once.decision import COMPLETE, Decision, TaskState
 from barnabas.spark.exactly_once.decision_log import DecisionReader, log_end, settings_of
 from barnabas.spark.exactly_once.task_notes import Note
@@ -31,7 +29,9 @@ from barnabas.streams.engine.task import Task, TaskSettings
 from barnabas.streams.errors import ProcessorStateError, StreamsError, TaskCorruptedError
 from barnabas.streams.spark import rows
 from barnabas.streams.spark.application import Application, application_folder
+from barnabas.streams.spark.batch_stages import Request
 from barnabas.streams.spark.moved_states import TaskShape
+from barnabas.streams.spark.read_positions import note_of_reading
 from barnabas.streams.spark.restorable_task import BatchPlan, EngineTask, TaskPlan
 from barnabas.streams.spark.send_errors import SendErrors, asks
 from barnabas.streams.spark.state_directory import clean
@@ -63,14 +63,6 @@ Rows = Generator["pa.RecordBatch", None, Any]
 STEPS: dict[type[object], str] = {
     ReadDecision: "read_decision", Restore: "restore", Keep: "keep", Compute: "compute",
 }  # fmt: skip
-
-
-class Request(NamedTuple):
-    """Which task is to compute which batch: as the sink calls it, what the source planned, the ids of its topics."""
-
-    spark: SparkTask
-    planned: PlannedTask
-    topic_ids: Mapping[str, bytes | None]
 
 
 class TaskHome:
@@ -109,7 +101,7 @@ class TaskHome:
                 LOGGER.warning("task %s is restored, and computes its batch again: %s", request.planned.name, error)
 
     def _run_once(self, request: Request) -> TaskAnswer:
-        records = read_records(self._application.source, request.planned, request.topic_ids)
+        records = read_records(self._application.source, request.planned, request.topic_ids, request.written)
         with (
             closing(self.attempt(request, records)) as attempt,
             closing(self._send_errors(TaskId.parse(request.planned.name), attempt)) as asked,
@@ -168,7 +160,11 @@ class TaskHome:
         held.restore(TaskPlan(topology, id, settings, plan), self._changelogs, state, tell)
         if held.kept is not None and self._last is not None:
             states = self._last.states_after().values()
-            ends = {each.task: {topic: max(found.values()) for topic, found in each.ends.items()} for each in states}
+            inner = self._application.levels.inner  # no changelogs
+            ends = {
+                each.task: {topic: max(found.values()) for topic, found in each.ends.items() if topic not in inner}
+                for each in states
+            }
             values = self._config.values
             clean(self._folder, ends, values["state.cleanup.delay.ms"], values["acceptable.recovery.lag"])
 
@@ -224,6 +220,11 @@ class TaskHome:
         """Return the changelog topics of a task."""
         return tuple(self._application.subtopologies[id.subtopology].store_to_changelog_topic.values())
 
+    def repartition_of(self, id: TaskId) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the repartition topics that a task reads, and which can be read within a batch of those it writes."""
+        levels = self._application.levels
+        return frozenset(levels.reads[id.subtopology]), levels.inner & self.topology_of(id).sink_topics.keys()
+
     def rest(self) -> None:
         """Close the producer, which would go on asking brokers; the tasks stay as they are."""
         task_writer.let_go(self._application.place)
@@ -273,6 +274,7 @@ class Attempt:
     def __init__(self, home: TaskHome, request: Request, held: EngineTask, batches: Iterable[pa.RecordBatch]) -> None:
         self._home = home
         self._spark = request.spark
+        self._is_within = request.is_within
         self._plan: BatchPlan = json.loads(request.planned.to_json())
         self._held = held
         self._batches = batches
@@ -370,12 +372,19 @@ class Attempt:
             yield sent
         if anatomy.active is not None:
             self._teller.counted(anatomy.active, "produced", counts.produced)
-        text = json.dumps({
+        self.note = self._noted(task)
+        return self.note.text
+
+    def _noted(self, task: Task) -> Note:
+        """Return what the task says of itself, and the topics of which it is to be known where it has written last."""
+        reads, inner = self._home.repartition_of(task.id)
+        content = {
             "id": uuid.uuid4().hex, "fingerprint": self._home.shape_of(task.id).fingerprint,
-            "metadata": task.metadata().decode(), "positions": _positions(self._plan),
-        })  # fmt: skip
-        self.note = Note(self._plan["task"], text, self._home.changelogs_of(task.id))
-        return text
+            "metadata": task.metadata().decode(),
+            **note_of_reading(self._plan["ranges"], reads, inner, is_within=self._is_within),
+        }  # fmt: skip
+        ends_of = (*self._home.changelogs_of(task.id), *(sorted(inner) if self._is_within else ()))
+        return Note(self._plan["task"], json.dumps(content), ends_of)
 
     def _read(self, counts: BatchCounts, batch: pa.RecordBatch) -> None:
         counts.read(batch)
@@ -390,11 +399,3 @@ class Attempt:
         if (sent := self._output(task.collector.drain())) is not None:
             counts.wrote(sent)
             yield sent
-
-
-def _positions(plan: BatchPlan) -> dict[str, dict[str, int]]:
-    """Return up to where the batch goes in the topics that the task reads."""
-    found: dict[str, dict[str, int]] = {}
-    for topic, partition, _, end in plan["ranges"]:
-        found.setdefault(topic, {})[str(partition)] = end
-    return found

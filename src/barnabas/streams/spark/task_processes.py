@@ -35,8 +35,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.streams.errors import StreamsError
+from barnabas.streams.spark.batch_stages import Request
 from barnabas.streams.spark.task_channel import Address, Channel, ChannelError, End
-from barnabas.streams.spark.task_manager import Request, TaskHome
+from barnabas.streams.spark.task_manager import TaskHome
 from barnabas.streams.spark.task_measures import RestoreEvent
 
 if TYPE_CHECKING:

@@ -1,15 +1,15 @@
 """Sub-topologies that follow one another within a batch, through repartition topics read before they are committed.
 
-The model of `state_model`, three sub-topologies long. The room has no such batches yet: `run_stages` and
-`is_of_an_attempt_that_counts` are the two rules that it would take, tried here first (docs/internals/open-work.md).
+The model of `state_model`, three sub-topologies long. What a task reads, and when, is settled by the room's own rules:
+`run_protocol`, `batch_stages`, `read_positions`, `batch_protocol.run_stages` and `transaction_rows.is_of`. Here are the
+cluster, the source that plans, processes, and a person who repairs.
 
-The driver begins a sub-topology's tasks when those before it have reported, and tells them these reports. A task reads
-its partition of the repartition topic uncommitted, from the last offset that the decision before this batch holds up to
-the last one that the reports hold, and of that only what the transactions wrote that the reports name. So what it has
-read is committed by the same decision as what it made of it, or neither is.
+A run reads repartition topics within its batches, or through the real topic, a batch later. Which of both is drawn for
+each run, so the option is switched on and off where the run before has died.
 
 Each record has a number that is drawn anew whenever it is computed, and goes to a partition that is drawn, too. So a
-reader can tell whether what the topic holds and what was read of it are one story.
+reader can tell whether what the topic holds and what was read of it are one story. What is written again after a loss
+is drawn as it was (`is_repeatable`): others have read it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,24 @@ import itertools
 import json
 import random
 from collections import Counter, defaultdict
-from collections.abc import Generator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
 
 from barnabas.errors import KafkaError
-from barnabas.records import RecordBatch, RecordBatchBuilder, read_batches
+from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.records import RecordBatchBuilder, read_batches
+from barnabas.spark import transaction_rows
+from barnabas.spark.co_partitions import PlannedTask
 from barnabas.spark.exactly_once import commit_protocol as protocol
 from barnabas.spark.exactly_once.commit_protocol import TaskReport
 from barnabas.spark.exactly_once.decision import Decision, TaskState
-from barnabas.streams.spark import batch_protocol
+from barnabas.spark.exactly_once.repair import repair, sweep
+from barnabas.spark.offsets import Offsets
+from barnabas.spark.ranges import OffsetRange
+from barnabas.streams.spark import batch_protocol, read_positions, run_protocol
+from barnabas.streams.spark.batch_stages import BatchOfRun, PlannedBatch, Remains, Request, StagedBatch, Work
+from barnabas.streams.spark.repartition_levels import Levels
+from barnabas.streams.topology.processor_api import TaskId
 from tests.support.core_broker import START_MS, create, fetch, produce
 from tests.unit.streams.spark import state_model as model
 
@@ -34,7 +43,7 @@ sink = model.model
 STAGES = 3
 TASKS = model.TASKS
 
-#: Records in each partition of a repartition topic from before: the application went through the real topic.
+#: Records in each partition of a repartition topic from before: another application has written them.
 LEFT = 2
 
 
@@ -43,13 +52,28 @@ def topic_of(stage: int) -> str:
     return sink.TOPIC if stage == STAGES else f"app-stage-{stage}-repartition"
 
 
+BETWEEN = [topic_of(stage) for stage in range(1, STAGES)]
+PLACES = [TopicPartition(topic, number) for topic in BETWEEN for number in range(TASKS)]
+LEVELS = Levels(
+    tuple((stage,) for stage in range(STAGES)),
+    {stage: (topic_of(stage),) if stage else () for stage in range(STAGES)},
+    frozenset(BETWEEN),
+    dict.fromkeys(range(STAGES), TASKS),
+    dict.fromkeys(BETWEEN, TASKS),
+)
+
+
 class Cluster(model.Cluster):
     """Has the repartition topics, with what an application of before has left in them."""
 
     def __init__(self, lag: int = 0) -> None:
         super().__init__(lag)
-        #: What tasks were told; a late attempt was told one of that.
-        self.told: list[tuple[TaskReport, ...]] = []
+        #: What tasks were asked for; a late attempt is one of that.
+        self.asked: list[Request] = []
+        #: What the group has committed.
+        self.group: Offsets = {}
+        #: Whether what is computed again is drawn as it was.
+        self.is_repeatable = False
         for stage in range(1, STAGES):
             for topic in (topic_of(stage), model.changelog_of(f"{stage}_0")):
                 self.client.request(create(topic, TASKS), 7)
@@ -66,189 +90,238 @@ def left_in(stage: int, partition: int) -> bytes:
     return bytes(builder.close())
 
 
-# The rules.
+# The source.
 
 
-class BeginStage(NamedTuple):
-    """From now on tasks that are started read what these reports of the sub-topologies before name."""
+class Checkpoint(sink.Checkpoint):
+    """Spark's, with its log of offsets: up to where each batch goes in repartition topics that the source plans."""
 
-    reports: tuple[TaskReport, ...]
-
-
-def run_stages(stages: Sequence[Sequence[str]], most_attempts: int) -> Generator[Any, Any, list[TaskReport]]:
-    """Return a report for each task of a batch, as `batch_protocol.run_batch` does for a single sub-topology.
-
-    A report that counts stays: no task is computed again after others were told of it. Where what it wrote is gone
-    since (its transaction ran out of time), the driver does not find it open, and the batch is not decided.
-    """
-    reports: list[TaskReport] = []
-    for tasks in stages:
-        yield BeginStage(tuple(reports))
-        reports += yield from batch_protocol.run_batch(tasks, most_attempts)
-    return reports
+    def __init__(self) -> None:
+        super().__init__()
+        self.planned: dict[int, Offsets] = {}
 
 
-class Attempt(NamedTuple):
-    """What an attempt that counts has written to a partition of a repartition topic: up to which offset."""
-
-    producer_id: int
-    epoch: int
-    end: int
-
-
-def attempts_in(reports: Sequence[TaskReport], topic: str, partition: int) -> list[Attempt]:
-    """Return the attempts that have written there."""
-    found = []
-    for written in [report.transaction for report in reports]:
-        end = (
-            None if written is None or written.state is None else written.state.ends.get(topic, {}).get(str(partition))
-        )
-        if written is not None and end is not None:
-            found.append(Attempt(written.producer_id, written.epoch, end))
-    return found
-
-
-def is_of_an_attempt_that_counts(batch: RecordBatch, attempts: Sequence[Attempt]) -> bool:
-    """Whether these records are of a transaction that the reports name; each has an epoch of its own (KIP-890)."""
-    of = (batch.producer_id, batch.producer_epoch)
-    return not batch.is_control and of in {(each.producer_id, each.epoch) for each in attempts}
+def planned_batch(cluster: Cluster, checkpoint: Checkpoint, batch: int, *, is_within: bool) -> PlannedBatch:
+    """Return what the source plans, which is logged before a task begins: it is the same when the batch is repeated."""
+    known = batch in checkpoint.planned
+    if not known:
+        ends = {} if is_within else {place: cluster.stable(*place)[1] for place in PLACES}
+        checkpoint.planned[batch] = ends
+    before = checkpoint.planned.get(batch - 1, {})
+    wanted = {} if is_within else checkpoint.planned[batch]
+    works = []
+    for stage, partition in itertools.product(range(STAGES), range(TASKS)):
+        place = TopicPartition(topic_of(stage), partition)
+        ranges = []
+        if place in wanted:
+            start = before.get(place, cluster.group.get(place, 0))
+            ranges.append(OffsetRange(place, start, max(start, wanted[place])))
+        if (stage == 0 and model.inputs(batch, partition)) or any(each.size for each in ranges):
+            works.append(Work(PlannedTask(f"{stage}_{partition}", partition, tuple(ranges), batch, ()), {}))
+    return PlannedBatch(batch, (), tuple(works))
 
 
-def position_before(batch: int, decision: Decision | None, topic: str, partition: int) -> int:
-    """Return up to where the batches before this one have filled a partition of a repartition topic, and read it."""
-    if decision is None:
-        return 0
-    states = decision.states_after().values() if decision.batch < batch else decision.states
-    return 1 + max((state.ends.get(topic, {}).get(str(partition), -1) for state in states), default=-1)
-
-
-# The model.
-
-
-def planned_end(batch: int) -> int:
-    """Return up to which offset the plan has a batch read repartition topics: the first one what was left there."""
-    return LEFT if batch == 0 else 0
+# The tasks.
 
 
 class StagePerformer(model.EnginePerformer):
-    """Takes the steps of `state_protocol` for an attempt of a task that reads a repartition topic."""
+    """Takes the steps of `state_protocol` for an attempt."""
 
-    def __init__(self, cluster: model.Cluster, process: model.Process, batch: int, number: int,
-                 attempts: Sequence[Attempt]) -> None:  # fmt: skip
-        self.stage, partition = divmod(number, TASKS)
-        super().__init__(cluster, process, batch, partition, self.stage)
-        self._attempts = attempts
+    def __init__(self, cluster: Cluster, process: model.Process, request: Request) -> None:
+        id = TaskId.parse(request.planned.name)
+        super().__init__(cluster, process, request.spark.batch, id.partition, id.subtopology)
+        self.stage, self.request = id.subtopology, request
+        if cluster.is_repeatable:
+            self.random = random.Random(f"{self.name} {self.batch}")
 
     def reads(self) -> sink.Requests:
-        """What was left there comes first; then what this batch has written, in the order of the topic."""
+        """What is committed comes first; then what the named transactions have written, in the order of the topic."""
         if self.stage == 0:
             return (yield from super().reads())
-        topic = topic_of(self.stage)
-        records, _, _ = self.cluster.stable(topic, self.task)
-        found = [record.value for record in records if record.offset < planned_end(self.batch)]
-        position = position_before(self.batch, self.decision, topic, self.task)
-        end = max((each.end for each in self._attempts), default=-1)
-        while position <= end:
-            answer = yield fetch(topic, position, self.task, partition_max_bytes=1 << 24, isolation_level=0), 12
-            for batch in read_batches(answer.responses[0].partitions[0].records or b""):
-                if position <= batch.base_offset <= end and is_of_an_attempt_that_counts(batch, self._attempts):
-                    found += [record.value for record in batch]
-                position = max(position, batch.next_offset)
+        found: list[bytes] = []
+        how = {each.topic_partition: each for each in self.request.written}
+        for place, start, end in self.request.planned.ranges:
+            written = how.get(place, transaction_rows.WrittenRange(place, end, ()))
+            found += yield from self._committed(place, start, written.committed)
+            begun = max(start, written.committed)
+            found += yield from self._written(place, begun, end, frozenset(written.transactions))
         updates = [model.Update(*json.loads(value)) for value in found]
         return [(update.key, update.drawn) for update in updates]
+
+    def _committed(self, place: TopicPartition, start: int, end: int) -> sink.Requests:
+        while True:
+            yield None
+            records, stable, _ = self.cluster.stable(*place)
+            if stable >= end or start >= end:
+                return [record.value for record in records if start <= record.offset < end]
+
+    def _written(self, place: TopicPartition, position: int, end: int, named: Any) -> sink.Requests:
+        found = []
+        while position < end:
+            message = fetch(place.topic, position, place.partition, partition_max_bytes=1 << 24, isolation_level=0)
+            answer = yield message, 12
+            for batch in read_batches(answer.responses[0].partitions[0].records or b""):
+                is_its = transaction_rows.is_of(batch.producer_id, batch.producer_epoch, batch.is_control, named)
+                if position <= batch.base_offset < end and is_its:
+                    found += [record.value for record in batch]
+                position = max(position, batch.next_offset)
+        return found
+
+    def Compute(self) -> sink.Requests:
+        yield from super().Compute()
+        reads, inner = LEVELS.reads[self.stage], LEVELS.inner & {topic_of(self.stage + 1)}
+        ranges = [(*place, start, end) for place, start, end in self.request.planned.ranges]
+        content = read_positions.note_of_reading(ranges, reads, inner, is_within=self.request.is_within)
+        self.note = json.dumps({"id": self.note, **content})
+        return self.note
 
 
 class StageSink(model.SinkPerformer):
     """Writes the updates to partitions that are drawn, of the next sub-topology's topic, and to the changelog."""
 
     def WriteRows(self, name: str, producer_id: int, epoch: int) -> sink.Requests:
-        engine = self._engine
-        stage = int(engine.name.partition("_")[0])
+        engine: Any = self._engine
         rows: dict[tuple[str, int], list[model.Update]] = defaultdict(list)
         for update in engine.updates:
-            to = engine.task if stage == STAGES - 1 else engine.process.random.randrange(TASKS)
-            rows[topic_of(stage + 1), to].append(update)
+            to = engine.task if engine.stage == STAGES - 1 else engine.random.randrange(TASKS)
+            rows[topic_of(engine.stage + 1), to].append(update)
+        if not rows:
+            return 0, {}, TaskState(engine.name, engine.note, {})
         rows[model.changelog_of(engine.name), engine.task] = engine.updates
         ends: dict[str, dict[str, int]] = defaultdict(dict)
         for (topic, to), updates in rows.items():
             values, keys = [json.dumps(each).encode() for each in updates], [each.key.encode() for each in updates]
             base = yield from model._write(topic, to, keys, values, name, (producer_id, epoch))
             ends[topic][str(to)] = base + len(updates) - 1
-        state = TaskState(engine.name, engine.note, dict(ends))
+        noted = {topic: found for topic, found in ends.items() if engine.request.is_within or topic not in LEVELS.inner}
+        state = TaskState(engine.name, engine.note, noted)
         return 2 * len(engine.updates), {topic: [int(to) for to in found] for topic, found in ends.items()}, state
 
 
-def attempt(
-    cluster: model.Cluster, process: model.Process, run: str, batch: int, number: int, before: Sequence[TaskReport]
-) -> sink.Requests:
+def attempt(cluster: Cluster, process: model.Process, request: Request) -> sink.Requests:
     """One attempt of one task: returns its report."""
-    stage, partition = divmod(number, TASKS)
-    identity = protocol.Task(sink.QUERY, run, batch, number)
-    attempts = attempts_in(before, topic_of(stage), partition) if stage else []
-    if not (model.inputs(batch, partition) if stage == 0 else attempts or planned_end(batch)):
-        return protocol.TaskReport(*identity)
-    engine = StagePerformer(cluster, process, batch, number, attempts)
-    return (yield from model.compute_and_write(identity, engine, StageSink(cluster, engine)))
+    engine = StagePerformer(cluster, process, request)
+    return (yield from model.compute_and_write(request.spark, engine, StageSink(cluster, engine)))
+
+
+# The driver.
 
 
 class StagesPerformer(model.BatchPerformer):
-    """Takes the steps of `run_stages`."""
+    """Takes the steps of `batch_protocol`."""
 
-    def __init__(self, cluster: Cluster, run: str, batch: int, processes: list[model.Process],
+    def __init__(self, cluster: Cluster, staged: StagedBatch, processes: list[model.Process],
                  choose: random.Random, ghosts: list[model.Handle] | None) -> None:  # fmt: skip
-        self._before: tuple[TaskReport, ...] = ()
-        self._told = cluster.told
+        self._staged, self._cluster = staged, cluster
+        self._requests: dict[str, Request] = {}
+        super().__init__(self._begin, processes, choose, ghosts)
 
-        def start(process: model.Process, number: int) -> sink.Requests:
-            return attempt(cluster, process, run, batch, number, self._before)
+    def _begin(self, process: model.Process, task: str) -> sink.Requests:
+        return attempt(self._cluster, process, self._requests[task])
 
-        super().__init__(start, processes, choose, ghosts)
-
-    def BeginStage(self, reports: tuple[TaskReport, ...]) -> sink.Requests:
-        self._before = reports
-        self._told.append(reports)
+    def Begin(self, stage: int, reports: tuple[TaskReport, ...]) -> sink.Requests:
         yield None
+        begun = {each.planned.name: each for each in self._staged.tasks(stage, reports)}
+        self._requests |= begun
+        self._cluster.asked += begun.values()
+        return [*begun]
+
+
+class RunPerformer:
+    """Takes the steps of `run_protocol`."""
+
+    def __init__(
+        self, cluster: Cluster, processes: list[model.Process], choose: random.Random, ghosts: list[model.Handle] | None
+    ) -> None:
+        self.driver = model.Driver(cluster)
+        self._cluster, self._with = cluster, (processes, choose, ghosts)
+
+    def TakeOver(self, of: BatchOfRun) -> sink.Requests:
+        return (yield from sink.drive(protocol.take_over(of.run), self.driver))
+
+    def LookForRemains(self) -> sink.Requests:
+        yield None
+        starts = {place: self._cluster.group.get(place, 0) for place in PLACES}
+        return Remains(starts, {place: self._cluster.stable(*place)[2] for place in PLACES})
+
+    def Sweep(self, of: BatchOfRun) -> sink.Requests:
+        yield from sink.drive(sweep(of.run), self.driver)
+
+    def Compute(self, staged: StagedBatch) -> sink.Requests:
+        tasks = StagesPerformer(self._cluster, staged, *self._with)
+        try:
+            steps = batch_protocol.run_stages(staged.stages, model.ATTEMPTS)
+            return tuple((yield from sink.drive(steps, tasks)))
+        except KafkaError:
+            tasks.all_lost()
+            yield from sink.drive(protocol.abort_run(staged.of.run), self.driver)
+            raise
+
+    def Commit(self, batch: int, reports: tuple[TaskReport, ...]) -> sink.Requests:
+        return (yield from sink.drive(protocol.commit_batch(batch, reports), self.driver))
+
+
+#: Whether the runs of a query read within the batch, by the name of a run; the last batch always is.
+Modes = Callable[[str], bool]
+
+
+def always(run: str) -> bool:
+    return True
+
+
+def now_and_then(run: str) -> bool:
+    return random.Random(f"mode of {run}").random() < 0.5
 
 
 def query(
-    cluster: Cluster, checkpoint: sink.Checkpoint, run: str, batches: int, processes: list[model.Process],
+    cluster: Cluster, checkpoint: Checkpoint, run: str, batches: int, processes: list[model.Process],
     choose: random.Random, ghosts: list[model.Handle] | None = None, known: list[Decision] | None = None,
+    modes: Modes = always,
 ) -> sink.Requests:  # fmt: skip
-    """A run of the query, as `state_model.query`, with a task of each sub-topology for each partition."""
-    driver = model.Driver(cluster)
-    names = [[str(stage * TASKS + partition) for partition in range(TASKS)] for stage in range(STAGES)]
-    if checkpoint.committed < batches - 1:
-        yield from sink.drive(protocol.take_over(run), driver)
-    for batch in range(checkpoint.committed + 1, batches):
-        tasks = StagesPerformer(cluster, run, batch, processes, choose, ghosts)
-        try:
-            reports = yield from sink.drive(run_stages(names, model.ATTEMPTS), tasks)
-        except KafkaError:
-            tasks.all_lost()
-            yield from sink.drive(protocol.abort_run(run), driver)
-            raise
-        decision = yield from sink.drive(protocol.commit_batch(batch, reports), driver)
+    """A run of the query, as `state_model.query`, with a task of each sub-topology for each partition.
+
+    One that goes through the real topics leaves the last batch to another run, which reads what is left there.
+    """
+    is_within = modes(run)
+    performer = RunPerformer(cluster, processes, choose, ghosts)
+    rounds = run_protocol.Run(LEVELS, is_within=is_within)
+    for batch in range(checkpoint.committed + 1, batches if is_within else batches - 1):
+        planned = planned_batch(cluster, checkpoint, batch, is_within=is_within)
+        yield None
+        decision = yield from sink.drive(rounds.batch(BatchOfRun(sink.QUERY, run, batch), planned), performer)
         if known is not None and decision is not None:
             known.append(decision)
         checkpoint.commit(batch)
+        if choose.random() < 0.7:  # it may die before
+            read = read_positions.positions_of(decision)
+            cluster.group |= {
+                **checkpoint.planned[batch],
+                **{place: at for place, at in read.items() if place in PLACES},
+            }
 
 
 def late_attempt(
     cluster: Cluster, processes: list[model.Process], run: str, committed: int, choose: random.Random
 ) -> sink.Requests:
-    """A second attempt of a task, or a late one, that was told what any attempt was told of late."""
-    batch, number = max(0, committed + choose.randint(0, 1)), choose.randrange(STAGES * TASKS)
-    told = choose.choice([(), *cluster.told[-2 * STAGES :]])
-    return attempt(cluster, choose.choice(processes), run, batch, number, told)
+    """A second attempt of a task, or a late one."""
+    if not cluster.asked:
+        yield None
+        return None
+    return (yield from attempt(cluster, choose.choice(processes), choose.choice(cluster.asked[-4 * STAGES :])))
 
 
-def problems(cluster: model.Cluster, batches: int) -> list[str]:
+# What went wrong.
+
+
+def problems(cluster: Cluster, batches: int) -> list[str]:
     """Return what a reader of committed records finds wrong."""
     names = [f"{stage}_{partition}" for stage in range(STAGES) for partition in range(TASKS)]
     model.wait_until_stable(cluster, [(model.changelog_of(name), int(name[-1])) for name in names])
     model.wait_until_stable(cluster, [(topic_of(stage), p) for stage in range(1, STAGES) for p in range(TASKS)])
     logged = {name: updates_in(cluster, model.changelog_of(name), int(name[-1])) for name in names}
     found = []
+    # What is written again lies behind what was written after it when it was lost.
+    in_order: Callable[[Any], Any] = sorted if cluster.is_repeatable else list
     for name, updates in logged.items():
         found += [f"task {name}: {problem}" for problem in model.broken_stories(updates)]
         stage, _, partition = name.partition("_")
@@ -257,8 +330,10 @@ def problems(cluster: model.Cluster, batches: int) -> list[str]:
             wanted = Counter(key for batch in range(batches) for key in model.inputs(batch, int(partition)))
             if Counter(update.key for update in updates if update.key != model.SOMETIMES) != wanted:
                 found.append(f"task {name}: has not read its input once each")
-        elif read != (there := [each.drawn for each in updates_in(cluster, topic_of(int(stage)), int(partition))]):
-            found.append(f"task {name}: has read {read}, the repartition topic holds {there}")
+        else:
+            there = [each.drawn for each in updates_in(cluster, topic_of(int(stage)), int(partition))]
+            if in_order(read) != in_order(there):
+                found.append(f"task {name}: has read {read}, the repartition topic holds {there}")
         if int(stage) == STAGES - 1 and updates_in(cluster, sink.TOPIC, int(partition)) != updates:
             found.append(f"task {name}: output is not changelog")
     for stage in range(1, STAGES):
@@ -275,4 +350,57 @@ def updates_in(cluster: model.Cluster, topic: str, partition: int) -> list[model
     return [model.Update(*json.loads(record.value)) for record in records]
 
 
-JOB = model.Job(Cluster, query, late_attempt, problems, turns=9000)
+# A loss, and its repair.
+
+
+class LosingDriver(model.Driver):
+    """A driver whose decided transactions are in part aborted before it commits them, as when it is away for long."""
+
+    def __init__(self, cluster: Cluster, loses: Callable[[str], bool], batch: int) -> None:
+        super().__init__(cluster)
+        self._loses, self._batch = loses, batch
+        self._doomed: list[str] = []
+
+    def Record(self, decision: Decision) -> sink.Requests:
+        yield from super().Record(decision)
+        if decision.batch == self._batch and decision.state == "decided":
+            lost = [each for each in decision.tasks if each.state is not None and self._loses(each.state.task)]
+            self._doomed = [each.transactional_id for each in lost if each.transactional_id]
+
+    def EndAll(self, transactions: Any, commit: bool) -> sink.Requests:
+        while commit and self._doomed:
+            yield from sink._init(self._doomed.pop())
+        return (yield from super().EndAll(transactions, commit))
+
+
+def losing_query(
+    cluster: Cluster, checkpoint: Checkpoint, run: str, batches: int, processes: list[model.Process],
+    lost: Sequence[str], batch: int, *, modes: Modes = always,
+) -> sink.Requests:  # fmt: skip
+    """A run that loses what these tasks have written in a batch."""
+    is_within = modes(run)
+    performer = RunPerformer(cluster, processes, random.Random(run), None)
+    performer.driver = LosingDriver(cluster, lambda task: task in lost, batch)
+    rounds = run_protocol.Run(LEVELS, is_within=is_within)
+    for each in range(checkpoint.committed + 1, batches if is_within else batches - 1):
+        planned = planned_batch(cluster, checkpoint, each, is_within=is_within)
+        yield from sink.drive(rounds.batch(BatchOfRun(sink.QUERY, run, each), planned), performer)
+        checkpoint.commit(each)
+
+
+def repairing(cluster: Cluster, choice: str) -> Generator[Any, Any, Decision | None]:
+    """A person who has settled what was lost."""
+    return (yield from sink.drive(repair(sink.QUERY, choice), model.Driver(cluster)))
+
+
+def job(modes: Modes) -> model.Job:
+    """Return what runs in `chaos`."""
+
+    def run_of_it(*given: Any) -> sink.Requests:
+        return query(*given, modes=modes)
+
+    return model.Job(Cluster, run_of_it, late_attempt, problems, turns=9000, checkpoint=Checkpoint)
+
+
+JOB = job(always)
+SWITCHED = job(now_and_then)

@@ -196,6 +196,7 @@ class EnginePerformer:
         self.task = task
         self.name = f"{stage}_{task}"
         self.held = process.take(self.name)
+        self.random = process.random
         self.updates: list[Update] = []
         self.note = ""
         self.decision: Decision | None = None
@@ -236,13 +237,13 @@ class EnginePerformer:
 
     def Compute(self) -> model.Requests:
         records = yield from self.reads()
-        for key, read in [*records, *self.process.random.choice(([], [(SOMETIMES, 0)]))]:
+        for key, read in [*records, *self.random.choice(([], [(SOMETIMES, 0)]))]:
             before = self.held.store.get(key, Update(key, 0, 0, 0))
-            update = Update(key, before.count + 1, self.process.random.getrandbits(60), before.drawn, read)
+            update = Update(key, before.count + 1, self.random.getrandbits(60), before.drawn, read)
             self.held.store[key] = update
             self.updates.append(update)
             yield None
-        self.note = f"{self.batch}-{self.process.random.getrandbits(60)}"
+        self.note = f"{self.batch}-{self.random.getrandbits(60)}"
         return self.note
 
 
@@ -384,7 +385,7 @@ class BatchPerformer:
     Such an attempt goes on in `ghosts`, where it is given up or comes to its end at any later time.
     """
 
-    def __init__(self, start: Callable[[Process, int], model.Requests], processes: list[Process], choose: random.Random,
+    def __init__(self, start: Callable[[Process, str], model.Requests], processes: list[Process], choose: random.Random,
                  ghosts: list[Handle] | None) -> None:  # fmt: skip
         self._start = start
         self._processes = processes
@@ -399,7 +400,7 @@ class BatchPerformer:
 
     def Start(self, task: str, attempt: int) -> model.Requests:
         yield from ()
-        self._working[task, attempt] = Handle(self._start(self._placed[task], int(task)))
+        self._working[task, attempt] = Handle(self._start(self._placed[task], task))
 
     def Await(self) -> model.Requests:
         while True:
@@ -442,8 +443,8 @@ def query(
         yield from model.drive(protocol.take_over(run), driver)
     for batch in range(checkpoint.committed + 1, batches):
 
-        def start(process: Process, task: int, batch: int = batch) -> model.Requests:
-            return attempt(cluster, process, run, batch, task)
+        def start(process: Process, task: str, batch: int = batch) -> model.Requests:
+            return attempt(cluster, process, run, batch, int(task))
 
         tasks = BatchPerformer(start, processes, choose, ghosts)
         try:
@@ -515,6 +516,7 @@ class Job(NamedTuple):
     late_attempt: Callable[..., model.Requests] = late_attempt
     problems: Callable[[Cluster, int], list[str]] = problems
     turns: int = 4000
+    checkpoint: Callable[[], Any] = model.Checkpoint
 
 
 def chaos(seed: int, batches: int = 5, *, ends: bool = False, job: Job = Job()) -> list[str]:  # noqa: B008  a constant
@@ -524,7 +526,7 @@ def chaos(seed: int, batches: int = 5, *, ends: bool = False, job: Job = Job()) 
     """
     choose, ending = random.Random(seed), random.Random(f"end {seed}")
     known: list[Decision] = []
-    cluster, checkpoint, turns = job.cluster(choose.choice([0, 3, 12])), model.Checkpoint(), job.turns
+    cluster, checkpoint, turns = job.cluster(choose.choice([0, 3, 12])), job.checkpoint(), job.turns
     processes = [Process(f"p{number}", seed) for number in range(choose.randint(1, 3))]
     runs, disks = 0, [dict[str, Kept]() for _ in processes]
     frozen: list[Handle] = []

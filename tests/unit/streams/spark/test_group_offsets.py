@@ -20,8 +20,8 @@ from barnabas.spark.exactly_once.decision import COMPLETE, Decision, TaskState, 
 from barnabas.spark.offsets import CLOCK
 from barnabas.streams import Consumed, StreamsBuilder, Topology
 from barnabas.streams.config import StreamsConfig
-from barnabas.streams.spark import query_plan, starting_offsets
-from barnabas.streams.spark.group_offsets import METADATA, GroupOffsets
+from barnabas.streams.spark import query_plan, read_positions, starting_offsets
+from barnabas.streams.spark.group_offsets import METADATA, GroupOffsets, Standing
 
 IN, BETWEEN = TopicPartition("in", 0), TopicPartition("app-x-repartition", 0)
 
@@ -34,6 +34,8 @@ class Cluster:
         self.deleted: list[Mapping[TopicPartition, int]] = []
         self.commits = 0
         self.error: KafkaError | None = None
+        #: Where all partitions end for readers of all records, and of committed ones.
+        self.ends: dict[str, int] = {}
 
     def alter_consumer_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, Any]) -> None:
         if self.error is not None:
@@ -46,7 +48,11 @@ class Cluster:
     def list_consumer_group_offsets(self, group_id: str, partitions: Any) -> dict[TopicPartition, OffsetAndMetadata]:
         return {each: self.committed[each] for each in partitions if each in self.committed}
 
-    def list_offsets(self, specs: Mapping[TopicPartition, int]) -> dict[TopicPartition, Any]:
+    def list_offsets(
+        self, specs: Mapping[TopicPartition, int], *, isolation_level: str = "read_uncommitted"
+    ) -> dict[TopicPartition, Any]:
+        if self.ends:
+            return {each: SimpleNamespace(offset=self.ends[isolation_level]) for each in specs}
         # The records are of the times 0 to 6,900, a hundred apart.
         found = {each: {-2: 0, -1: 70}.get(spec, -(-spec // 100)) for each, spec in specs.items()}
         return {each: SimpleNamespace(offset=offset if offset <= 70 else -1) for each, offset in found.items()}
@@ -110,6 +116,64 @@ def test_only_repartition_topics_are_purged_and_only_up_to_what_is_committed() -
     offsets.follow(query(read=9, between=9))
 
     assert cluster.deleted == [{BETWEEN: 4}], "what is not committed stays"
+
+
+class Batches:
+    """What the batches of a query tell."""
+
+    def __init__(self, between: int) -> None:
+        self.standing = Standing({BETWEEN: between, IN: 3}, 2)
+        self.looks: list[Standing] = []
+
+    def __call__(self) -> Standing:
+        return self.looks.pop() if self.looks else self.standing
+
+
+def within(read: int) -> Any:
+    """Return a query whose source knows of one topic only."""
+    end = {"in": {"0": read}, CLOCK: {"0": 123}}
+    return SimpleNamespace(id="q1", lastProgress=SimpleNamespace(sources=[SimpleNamespace(endOffset=json.dumps(end))]))
+
+
+def test_topics_that_are_read_within_the_batch_are_committed_as_the_decision_says_and_past_their_markers() -> None:
+    now, cluster, batches = [0.0], Cluster(), Batches(between=8)
+    offsets = followed(cluster, now)
+    cluster.ends = {"read_committed": 8, "read_uncommitted": 9}
+
+    offsets.follow(within(read=5), batches)
+    assert {each: at.offset for each, at in cluster.committed.items()} == {IN: 5, BETWEEN: 8}, "a marker is to come"
+
+    cluster.ends = {"read_committed": 9, "read_uncommitted": 9}
+    offsets.follow(within(read=5), batches)
+    now[0] = 31.0
+    offsets.follow(within(read=5), batches)
+
+    assert cluster.committed[BETWEEN].offset == 9, "the marker is no lag"
+    assert cluster.deleted == [{BETWEEN: 8}], "a reader begins there"
+
+
+def test_what_another_batch_has_written_since_is_not_taken_for_markers() -> None:
+    cluster, batches = Cluster(), Batches(between=8)
+    cluster.ends = {"read_committed": 12, "read_uncommitted": 12}
+    offsets = followed(cluster, [0.0])
+    batches.looks = [batches.standing._replace(turns=3), batches.standing]
+
+    offsets.follow(within(read=5), batches)
+    assert cluster.committed[BETWEEN].offset == 8
+
+    batches.standing = batches.standing._replace(turns=3)
+    offsets.follow(within(read=5), batches)
+    assert cluster.committed[BETWEEN].offset == 8, "a batch is being computed"
+
+
+def test_where_the_option_was_switched_off_what_was_read_before_stays_committed() -> None:
+    cluster, batches = Cluster(), Batches(between=8)
+    offsets = followed(cluster, [0.0])
+    batches.standing = batches.standing._replace(turns=3)
+
+    offsets.follow(query(read=5, between=3), batches)
+
+    assert cluster.committed[BETWEEN].offset == 8
 
 
 def settled(cluster: Cluster, policy: str = "latest", **decided: Any) -> Any:
@@ -180,7 +244,7 @@ def test_where_tasks_stand_is_what_the_notes_of_all_of_them_say() -> None:
     written = TaskTransaction(0, "id", 1, 1, 3, {}, state("0_0", a=5, b=7))
     decision = Decision(4, "r", COMPLETE, (written,), states=(state("0_0", a=1, b=1), state("0_1", a=9)))
 
-    assert starting_offsets.positions_of(decision) == {
+    assert read_positions.positions_of(decision) == {
         TopicPartition("a", 0): 5,
         TopicPartition("b", 0): 7,
         TopicPartition("a", 1): 9,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,13 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from barnabas.errors import KafkaError
+from barnabas.spark import transaction_rows
 from barnabas.spark.exactly_once import commit_protocol
-from barnabas.streams.spark import batch_protocol, state_protocol
+from barnabas.spark.exactly_once.decision import Decision
+from barnabas.spark.exactly_once.repair import REWRITE_LOST
+from barnabas.spark.ranges import OffsetRange
+from barnabas.streams.spark import batch_protocol, batch_stages, read_positions, state_protocol
+from barnabas.streams.spark.batch_stages import StagedBatch
 from tests.unit.streams.spark import repartition_model as model
 from tests.unit.streams.spark import state_model
 
@@ -31,16 +37,16 @@ TOO_LONG_S = 2 * sink.TIMEOUT_MS / 1000
 
 def run(
     cluster: model.Cluster, checkpoint: Any, name: str, processes: list[Any], most: int | None = None,
-    *, answer_last: bool = True,
+    *, answer_last: bool = True, modes: model.Modes = model.always,
 ) -> int:  # fmt: skip
-    requests = model.query(cluster, checkpoint, name, BATCHES, processes, random.Random(name))
+    requests = model.query(cluster, checkpoint, name, BATCHES, processes, random.Random(name), modes=modes)
     return sink.execute(cluster, requests, most, answer_last=answer_last)
 
 
 @functools.cache
 def requests_of_a_quiet_run() -> int:
     cluster = model.Cluster()
-    sent = run(cluster, sink.Checkpoint(), "r1", [state_model.Process("p")])
+    sent = run(cluster, model.Checkpoint(), "r1", [state_model.Process("p")])
     assert model.problems(cluster, BATCHES) == []
     return sent
 
@@ -48,7 +54,7 @@ def requests_of_a_quiet_run() -> int:
 def test_a_batch_goes_through_all_sub_topologies() -> None:
     cluster = model.Cluster()
 
-    run(cluster, sink.Checkpoint(), "r1", [state_model.Process("p")])
+    run(cluster, model.Checkpoint(), "r1", [state_model.Process("p")])
 
     assert model.problems(cluster, BATCHES) == []
     given = [update.read for task in range(model.TASKS) for update in model.updates_in(cluster, sink.TOPIC, task)]
@@ -68,7 +74,7 @@ def test_what_was_read_is_what_is_committed_wherever_driver_and_tasks_die(
     answer_last: bool, processes: str, lag: int, part: int
 ) -> None:
     for survived in range((part + lag) % PARTS, requests_of_a_quiet_run(), PARTS):
-        cluster, checkpoint, before = model.Cluster(lag), sink.Checkpoint(), [state_model.Process("p")]
+        cluster, checkpoint, before = model.Cluster(lag), model.Checkpoint(), [state_model.Process("p")]
         run(cluster, checkpoint, "r1", before, survived, answer_last=answer_last)
 
         run(cluster, checkpoint, "r2", before if processes == "live on" else [state_model.Process("q")])
@@ -80,7 +86,7 @@ def test_what_was_read_is_what_is_committed_wherever_driver_and_tasks_die(
 def test_a_batch_whose_records_were_aborted_after_they_were_read_is_not_decided(part: int) -> None:
     failed = 0
     for before in range(part, requests_of_a_quiet_run(), PARTS):
-        cluster, checkpoint, process = model.Cluster(), sink.Checkpoint(), state_model.Process("p")
+        cluster, checkpoint, process = model.Cluster(), model.Checkpoint(), state_model.Process("p")
         handle = state_model.Handle(model.query(cluster, checkpoint, "r1", BATCHES, [process], random.Random("r1")))
         for _ in range(before):
             handle.turn(cluster)
@@ -97,6 +103,27 @@ def test_a_batch_whose_records_were_aborted_after_they_were_read_is_not_decided(
     assert failed
 
 
+REAL: model.Modes = {"r1": False, "r2": True, "r3": True}.__getitem__
+OFF_AGAIN: model.Modes = {"r1": True, "r2": False, "r3": True}.__getitem__
+
+
+@pytest.mark.parametrize("answer_last", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("modes", [REAL, OFF_AGAIN], ids=["switched on", "switched off and on"])
+@pytest.mark.parametrize("lag", [7, pytest.param(0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, PARTS))])
+def test_nothing_is_read_twice_or_not_at_all_where_the_option_is_switched(
+    answer_last: bool, modes: model.Modes, lag: int, part: int
+) -> None:
+    for survived in range((part + lag) % PARTS, requests_of_a_quiet_run(), PARTS):
+        cluster, checkpoint, process = model.Cluster(lag), model.Checkpoint(), state_model.Process("p")
+        run(cluster, checkpoint, "r1", [process], survived, answer_last=answer_last, modes=modes)
+
+        run(cluster, checkpoint, "r2", [process], modes=modes)
+        run(cluster, checkpoint, "r3", [process], modes=modes)
+
+        assert model.problems(cluster, BATCHES) == [], f"after {survived} requests"
+
+
 SEEDS = [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(300, 1300))]
 
 
@@ -110,33 +137,110 @@ def test_what_was_read_is_what_is_committed_where_drivers_close_the_application(
     assert state_model.chaos(seed, ends=True, job=model.JOB) == []
 
 
-def not_comparing(batch: Any, attempts: Any) -> bool:
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_same_where_each_run_may_switch_the_option(seed: int) -> None:
+    assert state_model.chaos(seed, ends=seed % 2 == 0, job=model.SWITCHED) == []
+
+
+TASK_NAMES = [f"{stage}_{partition}" for stage in range(model.STAGES) for partition in range(model.TASKS)]
+LOSSES = [
+    lost
+    for size in range(1, len(TASK_NAMES) + 1)
+    for lost in itertools.combinations(TASK_NAMES, size)
+]  # fmt: skip
+#: Whether the run that loses, the one that repairs and the one after it read within the batch.
+THREE_RUNS = [*itertools.product([True, False], repeat=2)]
+
+
+def repaired(lost: Sequence[str], batch: int, modes: tuple[bool, bool], again: Sequence[str] = ()) -> list[str] | None:
+    """Lose what these tasks have written in a batch, and repair it, maybe twice; None where nothing was there to lose.
+
+    Returns what is wrong then.
+    """
+    cluster, checkpoint, process = model.Cluster(), model.Checkpoint(), state_model.Process("p")
+    cluster.is_repeatable = True
+    within = {"r1": modes[0], "r2": modes[1], "r3": modes[1], "r4": True}.__getitem__
+    losing = model.losing_query(cluster, checkpoint, "r1", BATCHES, [process], lost, batch, modes=within)
+    if not _loses(cluster, losing):
+        return None
+    sink.execute(cluster, model.repairing(cluster, REWRITE_LOST))
+    if again:
+        losing = model.losing_query(cluster, checkpoint, "r2", BATCHES, [process], again, batch, modes=within)
+        if _loses(cluster, losing):
+            sink.execute(cluster, model.repairing(cluster, REWRITE_LOST))
+    run(cluster, checkpoint, "r3", [process], modes=within)
+    run(cluster, checkpoint, "r4", [process], modes=within)
+    return model.problems(cluster, BATCHES)
+
+
+def _loses(cluster: model.Cluster, losing: Any) -> bool:
+    try:
+        sink.execute(cluster, losing)
+    except commit_protocol.TransactionsLostError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+@pytest.mark.parametrize("modes", THREE_RUNS, ids=str)
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, PARTS))])
+def test_what_was_lost_is_written_again_and_read_by_those_who_have_not_read_it(
+    batch: int, modes: tuple[bool, bool], part: int
+) -> None:
+    told = [repaired(lost, batch, modes) for lost in LOSSES[(part + batch) % PARTS :: PARTS]]
+
+    assert [each for each in told if each] == []
+    assert [] in told or (batch == BATCHES - 1 and not modes[0]), "something was lost"
+
+
+@pytest.mark.parametrize("modes", THREE_RUNS, ids=str)
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 60))])
+def test_what_was_lost_when_it_was_written_again_is_written_once_more(modes: tuple[bool, bool], seed: int) -> None:
+    choose = random.Random(seed)
+    lost = choose.choice(LOSSES)
+
+    assert not repaired(lost, choose.randrange(2), modes, choose.choice(LOSSES)), lost
+
+
+def not_comparing(producer_id: int, epoch: int, is_control: bool, transactions: Any) -> bool:
     """It takes what lies in the topic for what was reported."""
-    return batch.producer_id >= 0 and not batch.is_control
+    return producer_id >= 0 and not is_control
 
 
-def replacing_a_report(stages: Any, most_attempts: int) -> Any:
+def replacing_a_report(stages: int, most_attempts: int) -> Any:
     """It computes a task again after others were told of it, and takes the later report (as Spark may)."""
     reports: list[Any] = []
-    for tasks in stages:
-        yield model.BeginStage(tuple(reports))
+    first: list[str] = []
+    for stage in range(stages):
+        tasks = yield batch_protocol.Begin(stage, tuple(reports))
+        first = first or tasks[:1]
         reports += yield from batch_protocol.run_batch(tasks, most_attempts)
-    yield model.BeginStage(())
-    again = yield from batch_protocol.run_batch(stages[0][:1], most_attempts)
-    return [*again, *reports[1:]]
+    again = yield from batch_protocol.run_batch(first, most_attempts)
+    return [*again, *reports[len(first) :]]
 
 
-def not_waiting(stages: Any, most_attempts: int) -> Any:
-    """It begins a sub-topology when the first task before it has reported."""
+def not_waiting(stages: int, most_attempts: int) -> Any:
+    """It begins a stage when all but one task before it have reported."""
     reports: list[Any] = []
-    for tasks in stages:
-        yield model.BeginStage(tuple(reports[:-1]))
+    for stage in range(stages):
+        tasks = yield batch_protocol.Begin(stage, tuple(reports[:-1]))
         reports += yield from batch_protocol.run_batch(tasks, most_attempts)
     return reports
 
 
-def reading_what_was_left_again(batch: int) -> int:
-    return model.LEFT if batch <= 1 else 0
+within: Any = StagedBatch._within
+rewritten: Any = StagedBatch._rewritten
+
+
+def reading_what_was_left_again(self: Any, place: Any, written: Any) -> Any:
+    self._remains = self._remains._replace(are_read=False)
+    self._positions = {}
+    return within(self, place, written)
+
+
+def reading_what_is_planned(self: Any, place: Any, planned: Any) -> Any:
+    """It goes by Spark's offsets."""
+    return planned
 
 
 def trusting_what_is_held(task: Any, held: Any) -> Any:
@@ -152,12 +256,12 @@ def trusting_what_is_held(task: Any, held: Any) -> Any:
 
 
 MUTATIONS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
-    "attempts are not compared": (model, "is_of_an_attempt_that_counts", not_comparing),
-    "a report is replaced after others were told of it": (model, "run_stages", replacing_a_report),
-    "a sub-topology begins before all have reported": (model, "run_stages", not_waiting),
-    "what was left in the topic is read again": (model, "planned_end", reading_what_was_left_again),
+    "attempts are not compared": (transaction_rows, "is_of", not_comparing),
+    "a report is replaced after others were told of it": (batch_protocol, "run_stages", replacing_a_report),
+    "a stage begins before all have reported": (batch_protocol, "run_stages", not_waiting),
+    "what was left in the topic is read again": (StagedBatch, "_within", reading_what_was_left_again),
     "what is held is trusted": (state_protocol, "run_task", trusting_what_is_held),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
@@ -174,10 +278,63 @@ def test_a_rule_that_is_left_out_is_found_out(name: str, monkeypatch: pytest.Mon
     assert any(fails(seed) for seed in range(60))
 
 
+@pytest.mark.slow
+def test_it_is_found_out_where_a_reader_goes_by_what_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StagedBatch, "_planned_range", reading_what_is_planned)
+
+    assert any(state_model.chaos(seed, job=model.SWITCHED) for seed in range(200))
+
+
+def from_where_the_decision_stands(self: Any, id: Any, written: Any) -> Any:
+    """A lost reader begins where the others have read up to."""
+    found = rewritten(self, id, written)
+    if found is None:
+        return None
+    ranges = tuple(
+        OffsetRange(place, max(start, self._positions.get(place, 0)), end) for place, start, end in found.planned.ranges
+    )
+    return found._replace(planned=found.planned._replace(ranges=ranges))
+
+
+def by_notes_alone(decision: Decision | None) -> Any:
+    """It takes a reader's own note for where it stands, though what it had read was written anew."""
+    states = [] if decision is None else [state._replace(ends={}) for state in decision.states_after().values()]
+    return positions_of(None if decision is None else decision._replace(tasks=(), states=tuple(states)))
+
+
+positions_of = read_positions.positions_of
+
+
+def as_it_is_set(transaction: Any) -> bool:
+    """It writes a batch again as batches are computed now, not as this one was."""
+    return True
+
+
+REPAIR_MUTATIONS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
+    "a lost reader begins where the others stand": (StagedBatch, "_rewritten", from_where_the_decision_stands),
+    "positions are those of notes": (batch_stages, "positions_of", by_notes_alone),
+    "a batch is written again in another way": (batch_stages, "_was_within", as_it_is_set),
+}
+
+
+@pytest.mark.parametrize("name", REPAIR_MUTATIONS)
+def test_a_rule_of_repairing_that_is_left_out_is_found_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, attribute, mutated = REPAIR_MUTATIONS[name]
+    monkeypatch.setattr(place, attribute, mutated)
+
+    def fails(lost: Sequence[str], batch: int, modes: tuple[bool, bool]) -> bool:
+        try:
+            return bool(repaired(lost, batch, modes, again=lost))
+        except (AssertionError, KafkaError):
+            return True
+
+    assert any(fails(lost, batch, modes) for lost in LOSSES for batch in (0, 1) for modes in reversed(THREE_RUNS))
+
+
 def test_without_faults_a_rule_that_only_faults_need_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model, "is_of_an_attempt_that_counts", not_comparing)
+    monkeypatch.setattr(transaction_rows, "is_of", not_comparing)
     cluster = model.Cluster()
 
-    run(cluster, sink.Checkpoint(), "r1", [state_model.Process("p")])
+    run(cluster, model.Checkpoint(), "r1", [state_model.Process("p")])
 
     assert model.problems(cluster, BATCHES) == []

@@ -22,9 +22,9 @@ from barnabas.spark.exactly_once.decision import TaskState
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.spark import task_dispatcher, task_processes
 from barnabas.streams.spark.batch_protocol import TaskLostError
+from barnabas.streams.spark.batch_stages import Request
 from barnabas.streams.spark.task_channel import Address, Channel, ChannelError
 from barnabas.streams.spark.task_dispatcher import TaskDispatcher
-from barnabas.streams.spark.task_manager import Request
 from barnabas.streams.spark.task_measures import RestoreEvent, TaskAnswer
 from barnabas.streams.spark.task_processes import Call, TaskServer
 
@@ -105,6 +105,18 @@ def request(task: str, batch: int = 0) -> Request:
     return Request(Task("q", "r", batch, int(task[-1])), PlannedTask(task, int(task[-1]), (), 0, ()), {})
 
 
+class AtOnce:
+    """Tasks that read nothing of each other."""
+
+    stages = 1
+
+    def __init__(self, *requests: Request) -> None:
+        self._requests = requests
+
+    def tasks(self, stage: int, reports: Sequence[TaskReport]) -> Sequence[Request]:
+        return self._requests
+
+
 def report(wanted: Request) -> TaskReport:
     return TaskReport(*wanted.spark)
 
@@ -128,7 +140,7 @@ def test_processes_are_placed_once_and_compute_batch_after_batch(started: Any) -
     executors, processes = started(report)
 
     batches = [[request(task, batch) for task in ("0_0", "0_1", "1_0")] for batch in range(3)]
-    reports = [processes.run(batch, lambda: True) for batch in batches]
+    reports = [processes.run(AtOnce(*batch), lambda: True) for batch in batches]
 
     assert reports == [[report(each) for each in batch] for batch in batches]
     assert executors.placed == [["app/q/0_0", "app/q/0_1", "app/q/1_0"]]
@@ -146,11 +158,81 @@ def test_a_process_that_is_lost_is_replaced_and_the_others_are_not_asked_again(s
 
     executors, processes = started(dying)
 
-    found = processes.run([request("0_0"), request("0_1")], lambda: True)
+    found = processes.run(AtOnce(request("0_0"), request("0_1")), lambda: True)
 
     assert found == [report(request("0_0")), report(request("0_1"))]
     assert sorted(asked) == ["0_0", "0_1", "0_1"]
     assert executors.placed == [["app/q/0_0", "app/q/0_1"], ["app/q/0_1"]]
+
+
+class OneAfterTheOther:
+    """Three stages of two tasks, each of which is told of all before it by its time."""
+
+    stages = 3
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int, list[TaskReport]]] = []
+
+    def tasks(self, stage: int, reports: Sequence[TaskReport]) -> Sequence[Request]:
+        self.told.append((stage, [*reports]))
+        return [told_of(f"{stage}_{number}", reports) for number in range(2)]
+
+
+def told_of(task: str, reports: Sequence[TaskReport]) -> Request:
+    planned = PlannedTask(task, int(task[-1]), (), sum(each.partition for each in reports), ())
+    return request(task)._replace(planned=planned)
+
+
+def test_the_tasks_of_a_stage_begin_when_all_before_have_reported_and_are_told_of_them(started: Any) -> None:
+    begun: list[str] = []
+
+    def numbered(wanted: Request) -> TaskReport:
+        begun.append(wanted.planned.name)
+        time.sleep(0.05 if wanted.planned.name.endswith("_0") else 0)
+        return report(wanted)._replace(partition=10 ** len(wanted.planned.name[0]) + wanted.planned.now_ms)
+
+    executors, processes = started(numbered)
+    stages = OneAfterTheOther()
+
+    found = processes.run(stages, lambda: True)
+
+    assert [name[0] for name in begun] == ["0", "0", "1", "1", "2", "2"]
+    assert stages.told == [(0, []), (1, found[:2]), (2, found[:4])]
+    assert [each.partition for each in found] == [10, 10, 30, 30, 90, 90], "what was told is what was read"
+    assert executors.placed == [[f"app/q/{stage}_{number}" for number in range(2)] for stage in range(3)]
+
+
+@pytest.mark.parametrize("dies", [f"{stage}_{number}" for stage in range(3) for number in range(2)])
+@pytest.mark.parametrize("has_worked", [False, True], ids=["before it works", "before it reports"])
+def test_a_process_that_is_lost_in_a_stage_is_replaced_there_and_no_report_of_before_changes(
+    started: Any, dies: str, has_worked: bool
+) -> None:
+    worked: list[tuple[str, int]] = []
+    deaths = [dies]
+
+    def dying(wanted: Request) -> TaskReport:
+        is_to_die = wanted.planned.name in deaths
+        if is_to_die and not has_worked:
+            deaths.remove(wanted.planned.name)
+            raise Died
+        worked.append((wanted.planned.name, wanted.planned.now_ms))
+        if is_to_die:
+            deaths.remove(wanted.planned.name)
+            raise Died
+        # Each attempt reports something of its own.
+        return report(wanted)._replace(partition=1000 * len(worked) + wanted.planned.now_ms)
+
+    _, processes = started(dying)
+    stages = OneAfterTheOther()
+
+    found = processes.run(stages, lambda: True)
+
+    assert [name for name, _ in worked].count(dies) == 1 + has_worked
+    assert len(worked) == 6 + has_worked, "who has reported is not asked again"
+    assert stages.told == [(0, []), (1, found[:2]), (2, found[:4])]
+    of_first, of_second = (sum(each.partition for each in found[:count]) for count in (2, 4))
+    assert {told for name, told in worked if name[0] == "1"} == {of_first}, "another attempt is told the same"
+    assert {told for name, told in worked if name[0] == "2"} == {of_second}
 
 
 def test_a_task_that_kills_its_processes_ends_the_batch(started: Any) -> None:
@@ -160,7 +242,7 @@ def test_a_task_that_kills_its_processes_ends_the_batch(started: Any) -> None:
     executors, processes = started(dying)
 
     with pytest.raises(TaskLostError, match="task 0_0 was lost 3 times"):
-        processes.run([request("0_0")], lambda: True)
+        processes.run(AtOnce(request("0_0")), lambda: True)
 
     assert len(executors.placed) == 3
 
@@ -177,7 +259,7 @@ def test_the_tasks_own_error_is_raised_here_and_who_still_works_is_not_waited_fo
     _, processes = started(failing)
 
     with pytest.raises(ValueError, match="no number") as failed:
-        processes.run([request("0_0"), request("0_1")], lambda: True)
+        processes.run(AtOnce(request("0_0"), request("0_1")), lambda: True)
 
     assert "in the process of the task" in failed.value.__notes__[0]
     assert processes.channel("app/q/0_0") is not None
@@ -190,7 +272,7 @@ def test_a_batch_of_a_query_that_is_stopped_is_given_up(started: Any) -> None:
     _, processes = started(lambda wanted: go_on.wait(10))
 
     with pytest.raises(StreamsError, match="the query was stopped"):
-        processes.run([request("0_0")], lambda: False)
+        processes.run(AtOnce(request("0_0")), lambda: False)
 
     go_on.set()
 
@@ -214,8 +296,8 @@ def test_processes_are_let_in_again_when_there_were_no_descriptors(
 
     processes._listener = Failing()
     # The thread waits in a call that began before.
-    assert processes.run([request("0_0")], lambda: True) == [report(request("0_0"))]
-    assert processes.run([request("0_1"), request("0_2")], lambda: True)
+    assert processes.run(AtOnce(request("0_0")), lambda: True) == [report(request("0_0"))]
+    assert processes.run(AtOnce(request("0_1"), request("0_2")), lambda: True)
     assert "could not be let in: [Errno 24] Too many open files" in caplog.text
 
 
@@ -226,11 +308,11 @@ def test_a_request_that_cannot_be_read_is_an_error_of_the_batch(started: Any, mo
     monkeypatch.setattr(task_dispatcher, "pickle", SimpleNamespace(dumps=lambda _: b"no pickle", loads=pickle.loads))
 
     with pytest.raises(pickle.UnpicklingError) as failed:
-        processes.run([wanted], lambda: True)
+        processes.run(AtOnce(wanted), lambda: True)
 
     assert "in the process of the task" in failed.value.__notes__[0]
     monkeypatch.undo()
-    assert processes.run([wanted], lambda: True) == [report(wanted)]
+    assert processes.run(AtOnce(wanted), lambda: True) == [report(wanted)]
 
 
 def test_a_stranger_is_let_in_neither_by_the_driver_nor_by_a_process(started: Any) -> None:
@@ -244,7 +326,7 @@ def test_a_stranger_is_let_in_neither_by_the_driver_nor_by_a_process(started: An
             stranger.receive()
 
     assert processes.channel("app/q/0_0") is None
-    assert processes.run([request("0_0")], lambda: True) == [report(request("0_0"))]
+    assert processes.run(AtOnce(request("0_0")), lambda: True) == [report(request("0_0"))]
 
 
 def test_a_frame_that_was_changed_or_repeated_on_the_way_is_refused() -> None:
@@ -290,7 +372,7 @@ def test_a_process_that_cannot_reach_the_driver_says_where_it_tried() -> None:
 
 def test_connections_end_when_the_application_does(started: Any) -> None:
     executors, processes = started(report)
-    processes.run([request("0_0")], lambda: True)
+    processes.run(AtOnce(request("0_0")), lambda: True)
 
     decided = {"0_0": TaskState("0_0", "what it has left", {"log": {"0": 4}})}
     processes.close(decided)
@@ -303,23 +385,23 @@ def test_connections_end_when_the_application_does(started: Any) -> None:
 
 def test_a_process_that_another_driver_is_connected_to_goes_on(started: Any) -> None:
     first, one = started(report)
-    one.run([request("0_0")], lambda: True)
+    one.run(AtOnce(request("0_0")), lambda: True)
     second, other = started(report)
     second.servers = first.servers
-    other.run([request("0_0")], lambda: True)
+    other.run(AtOnce(request("0_0")), lambda: True)
     server = first.servers["app/q/0_0"]
 
     one.close()
 
     assert not ended(server)
-    assert other.run([request("0_0", 1)], lambda: True) == [report(request("0_0", 1))]
+    assert other.run(AtOnce(request("0_0", 1)), lambda: True) == [report(request("0_0", 1))]
     other.close()
     assert ended(server)
 
 
 def test_a_process_whose_driver_is_lost_waits_for_it_a_while(monkeypatch: pytest.MonkeyPatch, started: Any) -> None:
     executors, processes = started(report)
-    processes.run([request("0_0")], lambda: True)
+    processes.run(AtOnce(request("0_0")), lambda: True)
     server = executors.servers["app/q/0_0"]
 
     processes.forget("app/q/0_0")
