@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from barnabas.streams import (
+    Grouped,
     JoinWindows,
     KStream,
     Serdes,
@@ -43,6 +44,10 @@ def _suppress(builder: StreamsBuilder, source: Text, topic: str) -> KStream[str,
     return counts.suppress(Suppressed.until_window_closes()).to_stream(lambda window, count: window.key)
 
 
+def _group(builder: StreamsBuilder, source: Text, topic: str) -> KStream[str, Any]:
+    return source.group_by(lambda key, value: key, Grouped.with_(TEXT, TEXT)).count().to_stream()
+
+
 def _tables(builder: StreamsBuilder, source: Text, topic: str) -> KStream[str, Any]:
     right = builder.table(f"{topic}-right", key=TEXT, value=TEXT)
     return source.to_table().join(right, lambda one, other: one[:8] + other[:8]).to_stream()
@@ -61,7 +66,10 @@ JOBS: dict[str, Callable[[StreamsBuilder, Text, str], KStream[str, Any]]] = {
     "suppress": _suppress,
     "tables": _tables,
     "streams": _streams,
+    "group": _group,
 }
+#: A job whose records go through a repartition topic.
+STEPS = "group"
 #: Jobs that read two topics.
 TWO = ("tables", "streams")
 

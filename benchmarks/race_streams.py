@@ -1,12 +1,15 @@
 """Streams: `KafkaStreams` on Spark against Java's Kafka Streams and Quix Streams, on one broker, the same jobs.
 
-`./run bench race_streams [--records N] [--rounds N] [--jobs map,count] [--only NAMES] [--broker KIND] [--latency N]`
+`./run bench race_streams [--records N] [--rounds N] [--jobs map,count] [--only NAMES] [--broker KIND] [--latency N]
+[--latency-job JOB]`
 `map` filters and maps, `count` counts by key, `windows` in windows of a minute, `suppress` sends these when they close,
-`tables` joins two tables, `streams` two streams within a second; all exactly once, each update sent on. Topics of four
+`tables` joins two tables, `streams` two streams within a second, `group` (where it is asked for) counts by key behind a
+repartition topic; all exactly once, each update sent on. Topics of four
 partitions are full before the start. Figures are from the first quarter of the records on, by the offsets that
 the application's group has committed: records/s, and CPU of all its processes a record (Spark's JVM and Python; the
 broker's is left out). Ours has `local[2]` and batches of 100,000 records, Java two threads, Quix one process, as it
-comes. Then one record every 50 ms goes through `map`: end to end, from `send()` to a reader of committed records. Where
+comes. `within` is ours with `repartition.within.batch`. Then one record every 50 ms goes through `map`, or the job that
+is asked for: end to end, from `send()` to a reader of committed records. Where
 a batch's time goes is told by Spark's own progress, medians of the batches while the latency was measured.
 
 Quix Streams is fetched into an environment of its own (`pip install quixstreams`); `--only ours,java` goes without.
@@ -31,7 +34,7 @@ from typing import Any, NamedTuple
 
 from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer
 from benchmarks import _streams_jobs
-from benchmarks._streams_jobs import JOBS, TWO, topology
+from benchmarks._streams_jobs import JOBS, STEPS, TWO, topology
 from benchmarks.spark_read import cpu_seconds, descendants, process_seconds
 from tests.peers import apache_kafka
 from tests.support.cache import CACHES, locked
@@ -41,7 +44,7 @@ KEYS = 1000
 JAVA = Path(__file__).parent / "java" / "RaceStreams.java"
 QUIX = "quixstreams==3.28.1"
 #: Jobs that a contender does not know: Quix Streams joins no two tables.
-WITHOUT = {("quix", "tables")}
+WITHOUT = {("quix", "tables"), ("quix", STEPS)}
 
 #: Seconds after which a contender counts as lost.
 LONGEST = 300.0
@@ -79,6 +82,10 @@ def _ours(job: Job) -> list[str]:
     return [sys.executable, "-m", "benchmarks.race_streams", "--run", "ours", *job.arguments()]
 
 
+def _within(job: Job) -> list[str]:
+    return [sys.executable, "-m", "benchmarks.race_streams", "--run", "within", *job.arguments()]
+
+
 def _java(job: Job) -> list[str]:
     jars = f"{apache_kafka.streams_classpath()}:{apache_kafka.classpath()}"
     level = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
@@ -94,7 +101,7 @@ def _quix(job: Job) -> list[str]:
     return [str(python), str(Path(__file__).parent / "_quix_streams.py"), *job.arguments()]
 
 
-CONTENDERS: dict[str, Callable[[Job], list[str]]] = {"ours": _ours, "java": _java, "quix": _quix}
+CONTENDERS: dict[str, Callable[[Job], list[str]]] = {"ours": _ours, "within": _within, "java": _java, "quix": _quix}
 
 
 @contextlib.contextmanager
@@ -116,7 +123,7 @@ def running(name: str, job: Job) -> Iterator[subprocess.Popen[bytes]]:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def run_ours(job: Job) -> None:
+def run_ours(job: Job, *, is_within: bool) -> None:
     """Be our application, in this process; progress goes to a file every second."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark import cloudpickle
@@ -141,6 +148,7 @@ def run_ours(job: Job) -> None:
     config = {
         "application.id": job.id, "bootstrap.servers": job.servers, "statestore.cache.max.bytes": 0,
         "state.dir": str(job.folder), "consumer.auto.offset.reset": "earliest",
+        "repartition.within.batch": is_within,
     }  # fmt: skip
     cloudpickle.register_pickle_by_value(_streams_jobs)  # type: ignore[no-untyped-call]  # executors have no `benchmarks`
     made = topology(job.kind, job.source, job.target)
@@ -318,12 +326,13 @@ def race(measure: Measure, given: argparse.Namespace) -> None:
             )
     if given.latency:
         for name in names:
-            job = Job(measure.servers, "map", f"latency-source-{name}", f"latency-{name}", f"latency-{name}",
+            kind = given.latency_job
+            job = Job(measure.servers, kind, f"latency-source-{name}", f"latency-{name}", f"latency-{name}",
                       measure.folder)  # fmt: skip
             took = sorted(measure.latency(name, job, given.latency))
             print(f"latency  {name:5} p50 {took[len(took) // 2]:.0f} ms, p99 {took[len(took) * 99 // 100]:.0f} ms, "
                   f"load {os.getloadavg()[0]:.1f}", flush=True)  # fmt: skip
-            if name == "ours":
+            if name in ("ours", "within"):
                 parts = parts_of_batches(measure.folder, job.id)
                 print("         of a batch: " + ", ".join(f"{part} {found:.0f}" for part, found in parts.items()))
 
@@ -337,14 +346,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="./run bench race_streams", description=__doc__.partition("\n\n")[0])
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--jobs", default=",".join(JOBS))
+    parser.add_argument("--jobs", default=",".join(name for name in JOBS if name != STEPS))
     parser.add_argument("--only", default="ours,java,quix")
     parser.add_argument("--broker", choices=["barnabas", "apache"], default="apache")
     parser.add_argument("--latency", type=int, default=200)
+    parser.add_argument("--latency-job", choices=["map", "count", STEPS], default="map")
     parser.add_argument("--run", nargs=7, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.run:
-        run_ours(Job(*given.run[1:6], Path(given.run[6])))
+        run_ours(Job(*given.run[1:6], Path(given.run[6])), is_within=given.run[0] == "within")
         return
     os.environ["BARNABAS_RACE"] = str(os.getpid())  # how our tasks' processes are found
     with (

@@ -31,7 +31,7 @@ from barnabas.streams.spark import internal_topics, query_plan
 from barnabas.streams.spark.application import Application
 from barnabas.streams.spark.task_manager import Request, TaskHome
 from barnabas.streams.spark.task_processes import COLLECT_AFTER
-from benchmarks._streams_jobs import JOBS, TWO, topology
+from benchmarks._streams_jobs import JOBS, STEPS, TWO, topology
 from benchmarks.race_streams import PARTITIONS, Measure
 
 
@@ -101,7 +101,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="./run bench streams_task", description=__doc__.partition("\n\n")[0])
     parser.add_argument("--records", type=int, default=400_000)
     parser.add_argument("--batch", type=int, default=100_000)
-    parser.add_argument("--jobs", default=",".join(JOBS))
+    parser.add_argument("--jobs", default=",".join(name for name in JOBS if name != STEPS))
     parser.add_argument("--cache", type=int, default=0, help="statestore.cache.max.bytes")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--against", help="the src directory of another clone")

@@ -47,6 +47,9 @@ public class RaceStreams {
                 .to(args[3], Produced.with(Serdes.String(), Serdes.String()));
         } else if (args[1].equals("count")) {
             source.groupByKey(TEXT).count().toStream().to(args[3], Produced.with(Serdes.String(), Serdes.Long()));
+        } else if (args[1].equals("group")) {
+            source.groupBy((key, value) -> key, TEXT).count().toStream()
+                .to(args[3], Produced.with(Serdes.String(), Serdes.Long()));
         } else if (args[1].equals("windows")) {
             counts(source).toStream((window, count) -> window.key())
                 .to(args[3], Produced.with(Serdes.String(), Serdes.Long()));
