@@ -187,7 +187,10 @@ class LogManager:
         self.on_moved = on_moved
 
     def notify_prepared(self, on_prepared: Callable[[], None]) -> None:
-        """Have `on_prepared` called when `step` can open logs for which it had to wait."""
+        """Have `on_prepared` called when `step` is to be made soon.
+
+        It can open logs for which it had to wait, or one went out of service, and its whole directory may have to.
+        """
         self._opener.on_prepared = on_prepared
 
     def notify_faults(self, on_fault: OnFault) -> None:
@@ -377,12 +380,16 @@ class LogManager:
 
     def _add(self, log: UnifiedLog) -> None:
         log.on_roll = self._background.rolled
-        log.health.on_offline = partial(self._offline.add_failed, log.topic_partition)
+        log.health.on_offline = partial(self._went_offline, log.topic_partition)
         log.health.on_trouble = partial(self.troubled.setdefault, log)
         log.local_log.on_touched = partial(self._background.touched, log)
         log.touch()
         log.producer_state.expiration_ms = self.settings.producer_expiration_ms
         self.logs[log.topic_partition] = log
+
+    def _went_offline(self, name: TopicPartition) -> None:
+        self._offline.add_failed(name)
+        self._opener.on_prepared()
 
     def update_topic_config(self, topic: str, settings: Settings) -> None:
         """Use other settings for a topic from now on. Raises `ConfigError` for a value that is not allowed."""

@@ -107,6 +107,11 @@ class BrokerLifecycle:
         if (is_waiting or has_news) and not self._failures:
             self._next = -inf
 
+    def directory_failed(self) -> None:
+        """Say at once which data directories are out of service: what they hold is to be led elsewhere."""
+        if self._is_registered and not self._failures:
+            self._next = -inf
+
     def begin_controlled_shutdown(self) -> None:
         """Ask the controller to move leadership elsewhere; `SHUTTING_DOWN` is reached when it has."""
         if not self._is_registered:

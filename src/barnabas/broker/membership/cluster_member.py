@@ -241,6 +241,7 @@ class ClusterMember:
         publisher.on_published.append(assignments.published)
         if not isinstance(logs, LogDirectories):
             return
+        logs.on_directory_failed = self.control.directory_failed
 
         def is_known(name: TopicPartition) -> bool:
             registration, partition = self.image.partition(*name), manager.used_partition(*name)

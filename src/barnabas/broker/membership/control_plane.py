@@ -168,6 +168,9 @@ class ControlPlane(Protocol):
     def published(self) -> None:
         """Take note that the broker goes by another image, or has taken a role that had failed."""
 
+    def directory_failed(self) -> None:
+        """Have the controller know of a data directory that went out of service."""
+
     def register(
         self,
         listeners: Mapping[str, Endpoint],

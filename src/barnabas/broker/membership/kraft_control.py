@@ -190,6 +190,12 @@ class KRaftControl:
             is_ready = (was_ready or not self._member.is_recovering) and self.observer.problem is None
             self._lifecycle.is_ready_to_unfence = is_ready
 
+    def directory_failed(self) -> None:
+        """See `ControlPlane`."""
+        if self._lifecycle is not None:
+            self._lifecycle.directory_failed()
+            self._member.wake_all()
+
     # -- what belongs to the controller ------------------------------------------------------------------------------
 
     @property

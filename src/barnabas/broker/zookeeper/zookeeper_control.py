@@ -441,6 +441,9 @@ class ZooKeeperControl:
     def published(self) -> None:
         """See `ControlPlane`."""
 
+    def directory_failed(self) -> None:
+        """See `ControlPlane`: `LogDirEvents` looks after each turn."""
+
     def handler(self, api_key: int, local: Handler | None) -> Handler:
         """See `ControlPlane`."""
         if api_key in PUSHED:

@@ -19,9 +19,14 @@ FIRST, SECOND = DIRECTORIES
 MOVED = TopicPartition("flights", 0)
 
 
-def member() -> MemberBroker:
+def member(**settings: int) -> MemberBroker:
     others = [*broker(1, host="one"), *broker(2, host="two"), *broker(3, host="three")]
-    return MemberBroker({}, *others, *topic("flights", FLIGHTS, [3], [3]), directories=DIRECTORIES)
+    return MemberBroker(
+        {name.replace("_", "."): value for name, value in settings.items()},
+        *others,
+        *topic("flights", FLIGHTS, [3], [3]),
+        directories=DIRECTORIES,
+    )
 
 
 def ids(found: MemberBroker) -> list[bytes]:
@@ -157,4 +162,21 @@ def test_a_directory_that_fails_is_told_with_the_heartbeat() -> None:
     found.connect().request(produce("flights", batch(b"a"), 0), 11)
     found.advance(12)
     request = found.answer("heartbeat", BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False))
+    assert request.offline_log_dirs == [first]
+
+
+def test_a_directory_in_which_a_flush_fails_is_told_at_once() -> None:
+    """Until the controller has its partitions led elsewhere producers are told of a storage error."""
+    found = member(log_flush_interval_messages=1)
+    found.unfence()
+    found.advance(0.1)
+    first, _ = ids(found)
+    assert found.asked("heartbeat") is None, "the next one is due in a while"
+    found.filesystem.fail = lambda operation, path: (
+        OSError(errno.EIO, "broken") if operation == "sync" and path.startswith(FIRST) else None
+    )
+    found.connect().request(produce("flights", batch(b"a"), 0), 11)
+    found.advance(0.01)
+    request = found.asked("heartbeat")
+    assert request is not None
     assert request.offline_log_dirs == [first]
