@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from barnabas.broker.log.log_file_utils import MARKED_DIR_SUFFIXES, parse_directory_name
 from barnabas.broker.log.unified_log import LOG_END
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.broker.metadata.partition_registration import MIGRATING_DIRECTORY
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import read_batches
 from barnabas.testing.simulator.workloads.shortened_topics import KeyedTopic
@@ -47,7 +48,7 @@ def what_is_missing(
         marks = [None if log is None else log.high_watermark for log in logs]
         if None in ends or len({*ends, *marks}) != 1:
             return f"the replicas {registration.replicas} of {name} end at {ends}, with high watermarks {marks}"
-    return "" if only_isr else _what_stays(partitions, brokers)
+    return "" if only_isr else _what_stays(partitions, brokers) or _lies_elsewhere(partitions, brokers)
 
 
 def _what_stays(partitions: Partitions, brokers: Sequence[SimulatedMember]) -> str:
@@ -61,6 +62,19 @@ def _what_stays(partitions: Partitions, brokers: Sequence[SimulatedMember]) -> s
                     continue
                 if broker.number not in replicas.get(name, ()):
                     return f"{broker.name} keeps {directory}/{entry.name}, whose replicas are {replicas.get(name)}"
+    return ""
+
+
+def _lies_elsewhere(partitions: Partitions, brokers: Sequence[SimulatedMember]) -> str:
+    """Say where a quorum takes a replica to lie where it does not: it lets no such replica lead (KIP-858)."""
+    for name, registration in partitions:
+        for replica in registration.replicas if registration.directories else ():
+            broker, known = brokers[replica - 1], registration.directory(replica)
+            assert broker.node is not None, "all are in service"
+            states = broker.node.logs.directories
+            places = [state.manager.log_directory.directory_id for state in states if state.manager.holds(name)]
+            if known not in places and not (len(states) == 1 and known == MIGRATING_DIRECTORY):
+                return f"{name} lies in {places} of {broker.name}, and the controller takes it to lie in {known!r}"
     return ""
 
 

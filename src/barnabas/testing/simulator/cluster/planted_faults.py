@@ -20,6 +20,7 @@ MUTATIONS = [
         "barnabas.broker.membership.directory_assignments",
         "        elif known != directory and not (self._has_one and known == MIGRATING_DIRECTORY):\n",
         "        elif known != directory and not self._has_one:\n",
+        "lost disk",
     ),
     # What is committed.
     Mutation(
