@@ -27,10 +27,6 @@ TWINS = {
         "_instance_id client/consumer/consumer_base.py client/consumer/share/share_consumer_base.py",
         "_records aio/consumer.py aio/share_consumer.py",
     },
-    "compiled, with attributes of one class each: a common class would be asked for each record": {
-        "init streams/engine/processors/kstream_session_window_aggregate.py "
-        "streams/engine/processors/kstream_window_aggregate.py",
-    },
     "a few lines of a state machine, which stand beside its other states": {
         "_queue broker/membership/alter_partition_manager.py broker/membership/directory_assignments.py",
         "_wait broker/kraft/controller_registration_manager.py "

@@ -135,6 +135,7 @@ MANY_PARAMETERS = {
         "client/producer/append.py _append_to",
         "records/arrow.py ColumnBuilder.append",
         "records/decoder.py RecordsDecoder.__init__",
+        "streams/engine/record.py input_record",
         "streams/engine/record.py input_records",
         "streams/serdes/record_context.py record_context",
     ),

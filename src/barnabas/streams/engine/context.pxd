@@ -17,6 +17,8 @@ cdef class TaskContext(ContextHolder):
     cdef object _now_ms
     cdef public bint measured
 
+    cpdef object set_system_time_ms(self, object now_ms)
+    cpdef object current_system_time_ms(self)
     cpdef object forward_all(self, Record record)
 
     @cython.locals(node=TaskNode, child=TaskNode, previous=RecordContext)

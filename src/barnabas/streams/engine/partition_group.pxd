@@ -39,3 +39,5 @@ cdef class PartitionGroup:
 
     @cython.locals(queue=RecordQueue, record=StampedRecord)
     cpdef StampedRecord next_record(self)
+
+    cpdef bint waits(self) except -1

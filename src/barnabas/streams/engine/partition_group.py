@@ -112,9 +112,8 @@ class PartitionGroup:
             self.stream_time = record.timestamp
         return record
 
-    @property
     def waits(self) -> bool:
-        """Whether a record waits."""
+        """Tell whether a record waits."""
         return len(self._heads.heap) > 0
 
     def partition_times(self) -> dict[tuple[str, int], int]:

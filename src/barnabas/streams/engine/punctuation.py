@@ -1,6 +1,15 @@
-"""Punctuators that wait for their time. Source: Kafka's PunctuationQueue and PunctuationSchedule."""
+# cython: language_level=3, annotation_typing=False
+"""Punctuators that wait for their time. Source: Kafka's PunctuationQueue and PunctuationSchedule.
+
+C types are in `punctuation.pxd`.
+"""
 
 from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -36,6 +45,8 @@ class Schedule:
             self.time += ((now - self.time) // self.interval_ms + 1) * self.interval_ms
 
 
+@cython.final
+@cython.cclass
 class PunctuationQueue:
     """Schedules by their time; those of the same time in the order of Kafka's queue."""
 
@@ -50,8 +61,9 @@ class PunctuationQueue:
         self._queue.push(schedule.time, schedule)
         return schedule
 
-    def __len__(self) -> int:
-        return len(self._queue.heap)
+    def is_empty(self) -> bool:
+        """Tell whether nothing was scheduled."""
+        return not self._queue.heap
 
     def next_time(self) -> int | None:
         """Return when the next schedule is due; None when there is none."""

@@ -21,7 +21,7 @@ cdef class OutputRecord:
     cdef readonly object key
     cdef readonly object value
     cdef readonly object timestamp
-    cdef readonly list header_list
+    cdef readonly object header_list
     cdef public object origin
 
 
@@ -40,6 +40,12 @@ cpdef list input_records(
 
 @cython.locals(record=OutputRecord, topics=list, partitions=list, keys=list, values=list, times=list, headers=list)
 cpdef tuple output_columns(list records)
+
+
+@cython.locals(made=InputRecord)
+cdef InputRecord input_record(
+    object topic, object partition, object offset, object timestamp, object key, object value, object headers
+)
 
 
 @cython.locals(change=ChangelogRecord)

@@ -11,7 +11,7 @@ except ImportError:
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from barnabas.streams.serdes.serde import Headers
     from barnabas.streams.state.changelog_record import ChangelogRecord
@@ -93,14 +93,15 @@ class OutputRecord:
         self.key = key
         self.value = value
         self.timestamp = timestamp
-        self.header_list: Headers | None = headers
+        #: A tuple where several records share them.
+        self.header_list: Sequence[tuple[str, bytes | None]] | None = headers
         self.origin: Any = None
 
     @property
     def headers(self) -> Headers:
         """Names and values, in order; the list is the record's own."""
-        if self.header_list is None:
-            self.header_list = []
+        if type(self.header_list) is not list:
+            self.header_list = list(self.header_list or ())
         return self.header_list
 
     def __iter__(self) -> Iterator[Any]:
@@ -198,13 +199,34 @@ def output_columns(
     return topics, partitions, keys, values, times, headers
 
 
+def input_record(
+    topic: str,
+    partition: int,
+    offset: int,
+    timestamp: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Headers | None,
+) -> InputRecord:
+    """Return a record of a topic, for callers in C."""
+    made = InputRecord.__new__(InputRecord)
+    made.topic = topic
+    made.partition = partition
+    made.offset = offset
+    made.timestamp = timestamp
+    made.key = key
+    made.value = value
+    made.header_list = headers
+    return made
+
+
 def output_record(
     topic: str,
     partition: int | None,
     key: bytes | None,
     value: bytes | None,
     timestamp: int | None,
-    headers: Headers | None,
+    headers: Sequence[tuple[str, bytes | None]] | None,
 ) -> OutputRecord:
     """Return a record to be written, for callers in C."""
     made = OutputRecord.__new__(OutputRecord)

@@ -11,3 +11,5 @@ cdef class RecordCollector:
     cdef readonly list records
     cdef public bint keeps_origins
     cdef public object source
+
+    cpdef list drain(self)

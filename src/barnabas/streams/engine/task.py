@@ -115,6 +115,7 @@ class Task:
         self.commit_requested = False
         self._topology = topology
         self._settings = settings
+        self._logs_last_changes = settings.logs_last_changes
         self.collector = RecordCollector(self, config.production_exception_handler, settings.partitions_of)
         self.collector.keeps_origins = settings.keeps_origins
         self._now_ms = now_ms
@@ -132,6 +133,7 @@ class Task:
         self._sources: dict[str, SourceTaskNode] = {}
         self._nodes = make_nodes(topology)
         self.stores = self._open_stores(settings.backend or MemoryBackend())
+        self._all_stores = list(self.stores.values())
         self._init_nodes()
 
     def _prepare(self) -> None:
@@ -193,6 +195,10 @@ class Task:
         group = self._group
         for record in records:
             group.add(record)
+
+    def add_record(self, record: InputRecord) -> None:
+        """Add one record."""
+        self._group.add(record)
 
     def work_off(self, now_ms: int) -> None:
         """Process all records that wait, and call punctuators that are due by stream time."""
@@ -257,26 +263,23 @@ class Task:
         """Flush caches and buffers; return what was sent since the last commit, changelog records at the end."""
         self._flush_stores()
         sent = self.collector.drain()
-        partition = self.id.partition
-        logs_last = self._settings.logs_last_changes
-        for name, store in self.stores.items():
+        for store in self._all_stores:
             changes = store.changes()
             if changes:
-                if logs_last and store.last_change_counts:
+                if self._logs_last_changes and store.last_change_counts:
                     changes = last_of_each_key(changes)
-                topic = self._topology.store_to_changelog_topic[name]
-                append_changes(sent, topic, partition, changes)
+                topic = self._topology.store_to_changelog_topic[store.name]
+                append_changes(sent, topic, self.id.partition, changes)
         self.commit_requested = False
         return sent
 
     def _flush_stores(self) -> None:
-        for store in self.stores.values():
+        for store in self._all_stores:
             store.flush()
 
-    @property
     def waits(self) -> bool:
-        """Whether a record waits to be processed."""
-        return self._group.waits
+        """Tell whether a record waits to be processed."""
+        return self._group.waits()
 
     @property
     def stream_time(self) -> int:
@@ -321,7 +324,7 @@ class Task:
         """Call punctuators that are due by stream time; tell whether there were any."""
         now = self._group.stream_time
         queue = self._stream_time_queue
-        return bool(queue) and now >= 0 and queue.punctuate(now, self._punctuate)
+        return not queue.is_empty() and now >= 0 and queue.punctuate(now, self._punctuate)
 
     def punctuate_system_time(self, now_ms: int) -> bool:
         """Call punctuators that are due by the wall clock; tell whether there were any."""

@@ -1,19 +1,34 @@
 # cython: language_level=3, annotation_typing=False
-"""What suppress and joins with grace keep for a record: prior, old and new value, where it came from (KIP-328)."""
+"""What suppress and joins with grace keep for a record: prior, old and new value, where it came from (KIP-328).
+
+C types are in `buffer_value.pxd`.
+"""
 
 from __future__ import annotations
 
-from barnabas.streams.serdes.reader import Reader, sized
-from barnabas.streams.serdes.record_context import RecordContext
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
+from barnabas.streams.serdes.reader import Reader
+
+if not cython.compiled:
+    from barnabas.streams.serdes.reader import sized
+    from barnabas.streams.serdes.record_context import RecordContext
 
 _NULL = b"\xff\xff\xff\xff"
 _SAME_AS_PRIOR = b"\xff\xff\xff\xfe"
 
 
+@cython.no_gc
+@cython.freelist(64)
+@cython.cclass
 class BufferValue:
     """Bytes of the prior value (before the key was buffered), the old and the new one, and the record's context."""
 
-    __slots__ = ("context", "new_value", "old_value", "prior_value")
+    if not cython.compiled:
+        __slots__ = ("context", "new_value", "old_value", "prior_value")
 
     def __init__(
         self,

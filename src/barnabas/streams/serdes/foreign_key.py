@@ -1,7 +1,15 @@
 # cython: language_level=3, annotation_typing=False
-"""The messages of foreign-key joins (KIP-213, KIP-1104), and the key under which subscriptions are stored."""
+"""The messages of foreign-key joins (KIP-213, KIP-1104), and the key under which subscriptions are stored.
+
+C types are in `foreign_key.pxd`.
+"""
 
 from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
 from collections.abc import Callable
 from enum import IntEnum
@@ -10,6 +18,10 @@ from typing import Any, NamedTuple, Protocol
 
 from barnabas.errors import UnsupportedVersionError
 from barnabas.streams.serdes.serde import Headers, Serde, set_if_unset
+
+if not cython.compiled:
+    from barnabas.streams.serdes.key_bytes import field, int_bytes, named_pair, named_tuple, two_bytes, with_two_longs
+    from barnabas.streams.serdes.serde_calls import SerdeCalls
 
 #: Names the topic that a serde is told, or gives it when it is asked: generated names are known late.
 TopicName = str | Callable[[], str]
@@ -36,6 +48,9 @@ class Instruction(IntEnum):
     DELETE_KEY_AND_PROPAGATE = 1
     PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE = 2
     PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE = 3
+
+
+_INSTRUCTIONS = tuple(Instruction)
 
 
 class SubscriptionWrapper(NamedTuple):
@@ -74,30 +89,50 @@ def _checked(version: int, highest: int, what: str) -> int:
     return version
 
 
+@cython.final
+@cython.cclass
+class TopicSerde:
+    """A serde and the topic that it is told, whose name is found out only for a serde that may want it."""
+
+    def __init__(self, serde: Any, topic: TopicName) -> None:
+        self._calls = SerdeCalls(serde)
+        self._topic = topic
+
+    def serialize(self, value: Any, headers: Headers) -> Any:
+        """Return the bytes of a value. Raises what the serde raises."""
+        data = self._calls.written(value)
+        return self._calls.serialize(_name(self._topic), value, headers) if data is None else data
+
+    def deserialize(self, data: bytes, headers: Headers) -> Any:
+        """Return the value that bytes stand for. Raises what the serde raises."""
+        value = self._calls.read(data)
+        return self._calls.deserialize(_name(self._topic), data, headers) if value is None else value
+
+
 class SubscriptionWrapperSerde(Serde[SubscriptionWrapper]):
     """Version (highest bit: no hash), instruction, hash, primary key, and from version 1 on its partition."""
 
     def __init__(self, primary_key_topic: TopicName, primary_key_serde: Serde[Any] | None = None) -> None:
         self._topic = primary_key_topic
         self.inner: Any = primary_key_serde
+        self._keys = TopicSerde(self.inner, self._topic)
 
     def set_if_unset(self, key_serde: Any, value_serde: Any) -> None:
         """Take the default serde of keys where none was given."""
         self.inner = set_if_unset(key_serde if self.inner is None else self.inner, key_serde, value_serde)
+        self._keys = TopicSerde(self.inner, self._topic)
 
     def serialize(self, topic: str, value: SubscriptionWrapper | None, headers: Headers) -> bytes | None:
         """Write a subscription."""
         if value is None:
             return None
-        key: bytes = self.inner.serialize(_name(self._topic), value.primary_key, headers)
-        flag = value.version | (_NO_HASH if value.hash is None else 0)
-        parts = [bytes((flag, value.instruction))]
-        if value.hash is not None:
-            parts.append(_HASH.pack(*value.hash))
-        parts.append(key)
-        if value.version > 0:
-            parts.append(_INT.pack(value.primary_partition))
-        return b"".join(parts)
+        hashed, version = field(value, 0), field(value, 4)
+        key: bytes = self._keys.serialize(field(value, 2), headers)
+        data = two_bytes(version | (_NO_HASH if hashed is None else 0), field(value, 1))
+        if hashed is not None:
+            data = with_two_longs(data, hashed[0], hashed[1])
+        data += key
+        return data + int_bytes(field(value, 3)) if version > 0 else data
 
     def deserialize(self, topic: str, data: bytes | None, headers: Headers) -> SubscriptionWrapper | None:
         """Read a subscription. Raises `UnsupportedVersionError` for a newer one."""
@@ -110,9 +145,12 @@ class SubscriptionWrapperSerde(Serde[SubscriptionWrapper]):
             hash_ = _HASH.unpack_from(data, at)
             at += _HASH.size
         end = len(data) - (4 if version else 0)
-        key = self.inner.deserialize(_name(self._topic), data[at:end], headers)
+        key = self._keys.deserialize(data[at:end], headers)
         partition = _INT.unpack_from(data, end)[0] if version else None
-        return SubscriptionWrapper(hash_, Instruction(data[1]), key, partition, version)
+        code = data[1]
+        instruction = _INSTRUCTIONS[code] if code < len(_INSTRUCTIONS) else Instruction(code)
+        found: SubscriptionWrapper = named_tuple(SubscriptionWrapper, (hash_, instruction, key, partition, version))
+        return found
 
 
 class SubscriptionResponseWrapperSerde(Serde[SubscriptionResponseWrapper]):
@@ -120,21 +158,23 @@ class SubscriptionResponseWrapperSerde(Serde[SubscriptionResponseWrapper]):
 
     def __init__(self, foreign_value_serde: Serde[Any] | None = None) -> None:
         self.inner: Any = foreign_value_serde
+        self._values = SerdeCalls(self.inner)
 
     def set_if_unset(self, key_serde: Any, value_serde: Any) -> None:
         """Take the default serde of values where none was given."""
         self.inner = set_if_unset(value_serde if self.inner is None else self.inner, key_serde, value_serde)
+        self._values = SerdeCalls(self.inner)
 
     def serialize(self, topic: str, value: SubscriptionResponseWrapper | None, headers: Headers) -> bytes | None:
         """Write a response."""
         if value is None:
             return None
-        data: bytes | None = (
-            None if value.foreign_value is None else self.inner.serialize(topic, value.foreign_value, headers)
-        )
-        hash_ = value.original_value_hash
-        head = bytes((value.version | (_NO_HASH if hash_ is None else 0),))
-        return head + (b"" if hash_ is None else _HASH.pack(*hash_)) + (data or b"")
+        hash_, foreign = field(value, 0), field(value, 1)
+        data: bytes | None = None if foreign is None else self._values.serialize(topic, foreign, headers)
+        head = bytes((field(value, 3) | (_NO_HASH if hash_ is None else 0),))
+        if hash_ is not None:
+            head = with_two_longs(head, hash_[0], hash_[1])
+        return head + data if data else head
 
     def deserialize(self, topic: str, data: bytes | None, headers: Headers) -> SubscriptionResponseWrapper | None:
         """Read a response. Raises `UnsupportedVersionError` for a newer one."""
@@ -145,10 +185,12 @@ class SubscriptionResponseWrapperSerde(Serde[SubscriptionResponseWrapper]):
         if not data[0] & _NO_HASH:
             hash_, at = _HASH.unpack_from(data, 1), 17
         rest = data[at:]
-        value = self.inner.deserialize(topic, rest, headers) if rest else None
-        return SubscriptionResponseWrapper(hash_, value, None, version)
+        value = self._values.deserialize(topic, rest, headers) if rest else None
+        found: SubscriptionResponseWrapper = named_tuple(SubscriptionResponseWrapper, (hash_, value, None, version))
+        return found
 
 
+@cython.cclass
 class CombinedKeySchema:
     """The key of a subscription in its store: length of the foreign key, foreign key, primary key."""
 
@@ -163,25 +205,30 @@ class CombinedKeySchema:
         self._primary_topic = primary_key_topic
         self._foreign: Any = foreign_key_serde
         self._primary: Any = primary_key_serde
+        self._foreigns = TopicSerde(foreign_key_serde, foreign_key_topic)
+        self._primaries = TopicSerde(primary_key_serde, primary_key_topic)
 
     def init(self, context: HasKeySerde) -> None:
         """Take the default serde of keys where none was given."""
         default = context.key_serde
         self._foreign = default if self._foreign is None else self._foreign
         self._primary = default if self._primary is None else self._primary
+        self._foreigns = TopicSerde(self._foreign, self._foreign_topic)
+        self._primaries = TopicSerde(self._primary, self._primary_topic)
 
     def prefix_bytes(self, foreign_key: Any, headers: Headers) -> bytes:
         """Return what the keys of all subscriptions to a foreign key begin with."""
-        foreign: bytes = self._foreign.serialize(_name(self._foreign_topic), foreign_key, headers)
-        return _INT.pack(len(foreign)) + foreign
+        foreign: bytes = self._foreigns.serialize(foreign_key, headers)
+        return int_bytes(len(foreign)) + foreign
 
     def to_bytes(self, foreign_key: Any, primary_key: Any, headers: Headers) -> bytes:
         """Return the key of a subscription."""
-        primary: bytes = self._primary.serialize(_name(self._primary_topic), primary_key, headers)
+        primary: bytes = self._primaries.serialize(primary_key, headers)
         return self.prefix_bytes(foreign_key, headers) + primary
 
     def from_bytes(self, data: bytes, headers: Headers) -> CombinedKey:
         """Return the keys that bytes stand for."""
         end = 4 + _INT.unpack_from(data)[0]
-        foreign = self._foreign.deserialize(_name(self._foreign_topic), data[4:end], headers)
-        return CombinedKey(foreign, self._primary.deserialize(_name(self._primary_topic), data[end:], headers))
+        foreign = self._foreigns.deserialize(data[4:end], headers)
+        found: CombinedKey = named_pair(CombinedKey, foreign, self._primaries.deserialize(data[end:], headers))
+        return found

@@ -3,9 +3,17 @@
 
 from __future__ import annotations
 
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
 from struct import Struct, error
 
 from barnabas.streams.errors import StreamsError
+
+if not cython.compiled:
+    from barnabas.streams.serdes.key_bytes import int_bytes
 
 _LONG = Struct(">q")
 _INT = Struct(">i")
@@ -16,7 +24,7 @@ Headers = list[tuple[str, bytes | None]]
 
 def sized(data: bytes | None) -> bytes:
     """Return bytes after their length in 4 bytes; None is -1."""
-    return _INT.pack(-1) if data is None else _INT.pack(len(data)) + data
+    return int_bytes(-1) if data is None else int_bytes(len(data)) + data
 
 
 class Reader:

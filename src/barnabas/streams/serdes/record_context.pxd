@@ -2,6 +2,10 @@
 
 cimport cython
 
+from barnabas.streams.serdes.key_bytes cimport int_bytes, with_two_longs
+from barnabas.streams.serdes.reader cimport sized
+
+
 cdef class RecordContext:
     cdef public object timestamp
     cdef public object offset
@@ -10,6 +14,15 @@ cdef class RecordContext:
     cdef readonly list header_list
     cdef public object raw_key
     cdef public object raw_value
+
+    @cython.locals(size=Py_ssize_t)
+    cpdef Py_ssize_t memory_size(self) except -1
+
+    @cython.locals(parts=list, topic=bytes)
+    cpdef bytes to_bytes(self)
+
+
+cdef Py_ssize_t _units(str text) except -1
 
 
 cdef class ContextHolder:

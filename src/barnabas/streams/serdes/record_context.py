@@ -11,20 +11,20 @@ try:
 except ImportError:
     from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
-from struct import Struct
 from typing import TYPE_CHECKING
 
 from barnabas.streams.errors import StreamsError
-from barnabas.streams.serdes.reader import sized
+
+if not cython.compiled:
+    from barnabas.streams.serdes.key_bytes import int_bytes, with_two_longs
+    from barnabas.streams.serdes.reader import sized
 
 if TYPE_CHECKING:
     from barnabas.streams.serdes.reader import Reader
     from barnabas.streams.serdes.serde import Headers
 
-_LONG = Struct(">q")
-_INT = Struct(">i")
 
-
+@cython.no_gc
 @cython.freelist(32)
 @cython.cclass
 class RecordContext:
@@ -63,9 +63,9 @@ class RecordContext:
 
     def memory_size(self) -> int:
         """Return Kafka's estimate of the bytes that it takes, by which suppress measures its buffer."""
-        size = 20 + len((self.topic or "").encode("utf-16-le")) // 2
+        size = 20 + _units(self.topic or "")
         for name, value in self.header_list or ():
-            size += len(name.encode("utf-16-le")) // 2 + len(value or b"")
+            size += _units(name) + len(value or b"")
         return size
 
     def to_bytes(self) -> bytes:
@@ -73,9 +73,10 @@ class RecordContext:
         if self.topic is None:
             raise StreamsError("A record without a topic, from a punctuation, cannot be kept in a buffer")
         topic = self.topic.encode()
-        parts = [_LONG.pack(self.timestamp), _LONG.pack(self.offset), _INT.pack(len(topic)), topic]
-        parts += [_INT.pack(self.partition), _INT.pack(len(self.header_list or ()))]
-        for name, value in self.header_list or ():
+        headers = self.header_list or ()
+        parts = [with_two_longs(b"", self.timestamp, self.offset), int_bytes(len(topic)), topic]
+        parts += [int_bytes(self.partition), int_bytes(len(headers))]
+        for name, value in headers:
             parts.append(sized(name.encode()))
             parts.append(sized(value))
         return b"".join(parts)
@@ -88,6 +89,11 @@ class RecordContext:
         partition = reader.int()
         headers = [((reader.sized() or b"").decode(), reader.sized()) for _ in range(max(reader.int(), 0))]
         return cls(timestamp, offset, partition, topic, headers)
+
+
+def _units(text: str) -> int:
+    """Return how many units a text has in UTF-16, in which Java measures it."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
 
 
 @cython.cclass

@@ -1,4 +1,7 @@
 # The C types of window_keys.py.
 
-cpdef object window_key(object key, object start, object sequence)
-cpdef object session_key(object key, object start, object end)
+from barnabas.streams.serdes.key_bytes cimport with_long_and_int, with_two_longs
+
+
+cpdef bytes window_key(bytes key, long long start, int sequence)
+cpdef bytes session_key(bytes key, long long start, long long end)

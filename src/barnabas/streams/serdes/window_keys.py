@@ -3,20 +3,26 @@
 
 from __future__ import annotations
 
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
 from struct import Struct
+
+if not cython.compiled:
+    from barnabas.streams.serdes.key_bytes import with_long_and_int, with_two_longs
 
 MAX_LONG = 2**63 - 1
 MAX_INT = 2**31 - 1
 
 _WINDOW_SUFFIX = Struct(">qi")
 _SESSION_SUFFIX = Struct(">qq")
-_pack_window = _WINDOW_SUFFIX.pack
-_pack_session = _SESSION_SUFFIX.pack
 
 
 def window_key(key: bytes, start: int, sequence: int) -> bytes:
     """Return the key of a window in a store: key, start in milliseconds, sequence number."""
-    return key + _pack_window(start, sequence)
+    return with_long_and_int(key, start, sequence)
 
 
 def split_window_key(data: bytes) -> tuple[bytes, int, int]:
@@ -27,7 +33,7 @@ def split_window_key(data: bytes) -> tuple[bytes, int, int]:
 
 def session_key(key: bytes, start: int, end: int) -> bytes:
     """Return the key of a session: key, end, start, both in milliseconds."""
-    return key + _pack_session(end, start)
+    return with_two_longs(key, end, start)
 
 
 def split_session_key(data: bytes) -> tuple[bytes, int, int]:

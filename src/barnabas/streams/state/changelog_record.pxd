@@ -7,7 +7,7 @@ cdef class ChangelogRecord:
     cdef readonly object key
     cdef readonly object value
     cdef readonly object timestamp
-    cdef readonly list header_list
+    cdef readonly object header_list
 
 
 @cython.locals(change=ChangelogRecord, last=dict)

@@ -11,7 +11,7 @@ except ImportError:
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from barnabas.streams.serdes.serde import Headers
 
@@ -29,13 +29,14 @@ class ChangelogRecord:
         self.key = key
         self.value = value
         self.timestamp = timestamp
-        self.header_list: Headers | None = headers or None
+        #: A tuple where several records share them.
+        self.header_list: Sequence[tuple[str, bytes | None]] | None = headers or None
 
     @property
     def headers(self) -> Headers:
         """Names and values, in order; the list is the record's own."""
-        if self.header_list is None:
-            self.header_list = []
+        if type(self.header_list) is not list:
+            self.header_list = list(self.header_list or ())
         return self.header_list
 
     def __iter__(self) -> Iterator[Any]:
@@ -63,7 +64,7 @@ def last_of_each_key(changes: list[ChangelogRecord]) -> list[ChangelogRecord]:
 
 
 def changelog_record(
-    key: bytes, value: bytes | None, timestamp: int | None, headers: Headers | None
+    key: bytes, value: bytes | None, timestamp: int | None, headers: Sequence[tuple[str, bytes | None]] | None
 ) -> ChangelogRecord:
     """Return a record of a changelog, for callers in C."""
     made = ChangelogRecord.__new__(ChangelogRecord)

@@ -14,6 +14,10 @@ cdef class KeyValueStore(SerdeStore):
     cdef readonly ValueFormat _format
     cdef readonly object _cache
 
+    cpdef object flush(self)
+    cpdef object get(self, object key)
+    cpdef object put(self, object key, object value)
+    cpdef object delete(self, object key)
     cpdef object get_behind(self, object key)
     cpdef object put_behind(self, object key, object value)
     cpdef object _stored(self, object key)
@@ -30,6 +34,7 @@ cdef class LRUStore(KeyValueStore):
     cdef object _max_entries
     cdef dict _used
 
+    cpdef object get(self, object key)
     cpdef object get_behind(self, object key)
     cpdef object put_behind(self, object key, object value)
     cpdef object _stored(self, object key)

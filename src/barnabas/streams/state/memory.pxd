@@ -2,6 +2,8 @@
 
 cimport cython
 
+from barnabas.streams.serdes.key_bytes cimport place_after, place_before
+
 
 cdef class OrderedBytes:
     cpdef object get(self, object key)
@@ -20,10 +22,15 @@ cdef class MemoryMap(OrderedBytes):
     cpdef object put(self, object key, object value)
     cpdef object delete(self, object key)
     cpdef object load(self, object key, object value)
+    @cython.locals(data=dict, found=list)
     cpdef list entries(self, object first, object last)
     @cython.locals(at=Py_ssize_t, keys=list)
-    cdef object _add(self, object key)
+    cdef object _add(self, bytes key)
     @cython.locals(at=Py_ssize_t, keys=list)
-    cdef object _remove(self, object key)
+    cdef object _remove(self, bytes key)
     @cython.locals(begin=Py_ssize_t, end=Py_ssize_t, at=Py_ssize_t, chosen=list)
-    cdef list _chosen(self, object first, object last, bint open_end)
+    cdef list _chosen(self, bytes first, bytes last, bint open_end)
+
+
+@cython.locals(begin=Py_ssize_t)
+cdef list _between(list keys, bytes first, bytes last, bint open_end)

@@ -8,9 +8,11 @@ try:
 except ImportError:
     from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
-from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from typing import Protocol
+
+if not cython.compiled:
+    from barnabas.streams.serdes.key_bytes import place_after, place_before
 
 #: So many keys stand in one list of the index; with more than twice as many it becomes two.
 _LENGTH = 512
@@ -131,21 +133,24 @@ class MemoryMap(OrderedBytes):
     def entries(self, first: bytes, last: bytes) -> list[tuple[bytes, bytes]]:
         """Return the entries from `first` to `last`, both included, all at once."""
         data = self._data
-        return [(key, data[key]) for key in self._chosen(first, last, False)]
+        found = []
+        for key in self._chosen(first, last, False):
+            found.append((key, data[key]))
+        return found
 
     def _add(self, key: bytes) -> None:
-        at = bisect_right(self._bounds, key) - 1
+        at = place_after(self._bounds, key) - 1
         keys = self._lists[at]
-        insort(keys, key)
+        keys.insert(place_before(keys, key), key)
         if len(keys) > 2 * _LENGTH:
             self._lists.insert(at + 1, keys[_LENGTH:])
             self._bounds.insert(at + 1, keys[_LENGTH])
             del keys[_LENGTH:]
 
     def _remove(self, key: bytes) -> None:
-        at = bisect_right(self._bounds, key) - 1
+        at = place_after(self._bounds, key) - 1
         keys = self._lists[at]
-        del keys[bisect_left(keys, key)]
+        del keys[place_before(keys, key)]
         if not keys and len(self._lists) > 1:
             del self._lists[at], self._bounds[at]
             self._bounds[0] = b""
@@ -155,8 +160,8 @@ class MemoryMap(OrderedBytes):
             keys = sorted(self._data)
             self._lists = [keys[at : at + _LENGTH] for at in range(0, len(keys), _LENGTH)] or [[]]
             self._bounds = [b"", *(keys[0] for keys in self._lists[1:])]
-        begin = 0 if first is None else bisect_right(self._bounds, first) - 1
-        end = len(self._lists) - 1 if last is None else bisect_right(self._bounds, last) - 1
+        begin = 0 if first is None else place_after(self._bounds, first) - 1
+        end = len(self._lists) - 1 if last is None else place_after(self._bounds, last) - 1
         if begin == end:
             return _between(self._lists[begin], first, last, open_end)
         if begin > end:
@@ -172,10 +177,10 @@ class MemoryMap(OrderedBytes):
 
 
 def _between(keys: list[bytes], first: bytes | None, last: bytes | None, open_end: bool) -> list[bytes]:
-    begin = 0 if first is None else bisect_left(keys, first)
+    begin = 0 if first is None else place_before(keys, first)
     if last is None:
         return keys[begin:]
-    return keys[begin : bisect_left(keys, last) if open_end else bisect_right(keys, last)]
+    return keys[begin : place_before(keys, last) if open_end else place_after(keys, last)]
 
 
 def _entries(data: dict[bytes, bytes], keys: list[bytes]) -> Iterator[tuple[bytes, bytes]]:

@@ -14,6 +14,7 @@ except ImportError:
 from collections.abc import Callable, Iterator
 from operator import itemgetter
 
+from barnabas.streams.serdes.window_keys import MAX_LONG
 from barnabas.streams.state.memory import Backend
 
 if not cython.compiled:
@@ -32,10 +33,13 @@ class Segments:
 
     def __init__(self, name: str, retention_ms: int, interval_ms: int, backend: Backend) -> None:
         self._name = name
-        self._retention_ms = retention_ms
+        self._retention_ms = min(retention_ms, MAX_LONG)
         self._interval_ms = interval_ms
         self._backend = backend
         self._maps: dict[int, OrderedBytes] = {}
+        #: The segment that was asked for last, and its number.
+        self._last: OrderedBytes | None = None
+        self._last_number = 0
         self._oldest = 0
         for found in backend.names(f"{name}."):
             start = found.removeprefix(f"{name}.")
@@ -48,15 +52,21 @@ class Segments:
 
     def at(self, timestamp: int) -> OrderedBytes | None:
         """Return the segment of a time, None when there is none."""
-        return self._maps.get(self.id_of(timestamp))
+        return self._of(self.id_of(timestamp))
+
+    def _of(self, number: int) -> OrderedBytes | None:
+        if self._last is None or number != self._last_number:
+            self._last = self._maps.get(number)
+            self._last_number = number
+        return self._last
 
     def live(self, number: int, stream_time: int) -> OrderedBytes | None:
         """Return a segment, a new one if need be; None when it is too old at `stream_time`."""
         if number < self.id_of(stream_time - self._retention_ms):
             return None
-        found = self._maps.get(number)
+        found = self._of(number)
         if found is None:
-            found = self._maps[number] = self._backend.open(self._file(number))
+            found = self._last = self._maps[number] = self._backend.open(self._file(number))
         self.drop_expired(stream_time)
         return found
 
@@ -66,6 +76,7 @@ class Segments:
         if oldest <= self._oldest:
             return
         self._oldest = oldest
+        self._last = None
         for number in [number for number in self._maps if number < oldest]:
             del self._maps[number]
             self._backend.drop(self._file(number))
@@ -73,7 +84,10 @@ class Segments:
     def between(self, first: int, last: int, reverse: bool = False) -> list[tuple[int, OrderedBytes]]:
         """Return the segments from one time to another, in order of time."""
         begin, end = self.id_of(first), self.id_of(last)
-        found = [(number, segment) for number, segment in self._maps.items() if begin <= number <= end]
+        found = []
+        for number, segment in self._maps.items():
+            if begin <= number <= end:
+                found.append((number, segment))
         if len(found) > 1:
             found.sort(key=_NUMBER, reverse=reverse)
         return found

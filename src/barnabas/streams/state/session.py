@@ -27,6 +27,7 @@ from barnabas.streams.windowed import SessionWindow, Windowed
 
 if not cython.compiled:
     from barnabas.streams.serdes.window_keys import session_key
+    from barnabas.streams.state.session_bytes import SessionSegments
     from barnabas.streams.state.store import SerdeStore
     from barnabas.streams.state.value_format import SessionHeadersFormat, ValueFormat
     from barnabas.streams.windowed import make_session_window, make_windowed
@@ -73,6 +74,8 @@ class SessionStore(SerdeStore):
         super().__init__(name, key_serde, value_serde, logged=logged)
         self._sessions = sessions
         self._of_key: Any = getattr(sessions, "of_key", None)
+        #: The sessions once more, if they are ours: those are called without the interpreter.
+        self._segments = sessions if isinstance(sessions, SessionSegments) else None
         self.persistent = persistent
         self._cache: SessionCache | None = None
         self.with_headers = with_headers
@@ -108,7 +111,11 @@ class SessionStore(SerdeStore):
 
     def put_behind(self, key: bytes, start: int, end: int, value: bytes | None) -> None:
         """Write to the segments and the changelog, past the cache."""
-        if not self._sessions.put(key, start, end, value):
+        if self._segments is not None:
+            put = self._segments.put(key, start, end, value)
+        else:
+            put = self._sessions.put(key, start, end, value)
+        if not put:
             self.context.record_dropped()
         self._log(session_key(key, start, end), value)
 
@@ -136,7 +143,10 @@ class SessionStore(SerdeStore):
         if self._cache is not None:
             self._cache.put(key, window.start, window.end, None)
             return
-        self._sessions.remove(key, window.start, window.end)
+        if self._segments is not None:
+            self._segments.remove(key, window.start, window.end)
+        else:
+            self._sessions.remove(key, window.start, window.end)
         self._log(session_key(key, window.start, window.end), None)
 
     def fetch_session(self, key: Any, start: int, end: int) -> Any:
@@ -154,8 +164,13 @@ class SessionStore(SerdeStore):
         if self._cache is not None or self._of_key is None:
             entries = self._find((key, earliest_end, latest_start), False)
             return [(session, self._format.plain(value)) for session, value in entries]
+        written = self._key(key)
+        if self._segments is not None:
+            kept = self._segments.of_key(written, earliest_end, latest_start)
+        else:
+            kept = self._of_key(written, earliest_end, latest_start)
         found = []
-        for data, start, end, value in self._of_key(self._key(key), earliest_end, latest_start):
+        for data, start, end, value in kept:
             aggregation = self._format.plain(self._format.read(self, value))
             found.append((make_windowed(self._read_key(data), make_session_window(start, end)), aggregation))
         return found

@@ -2,6 +2,7 @@
 
 cimport cython
 
+from barnabas.streams.serdes.key_bytes cimport has_prefix, long_at
 from barnabas.streams.serdes.window_keys cimport session_key
 from barnabas.streams.state.memory cimport OrderedBytes
 from barnabas.streams.state.segments cimport Segments
@@ -9,20 +10,25 @@ from barnabas.streams.state.segments cimport Segments
 
 cdef class SessionSegments:
     cdef readonly Segments _segments
-    cdef readonly object _retention_ms
-    cdef public object observed_stream_time
+    cdef readonly long long _retention_ms
+    cdef public long long observed_stream_time
 
     @cython.locals(segment=OrderedBytes)
-    cpdef object put(self, object key, object start, object end, object value)
+    cpdef bint put(self, bytes key, long long start, long long end, object value) except -1
     @cython.locals(segment=OrderedBytes)
-    cpdef object remove(self, object key, object start, object end)
-    @cython.locals(found=list, size=Py_ssize_t, data=bytes, segment=OrderedBytes)
-    cpdef list of_key(self, object key, object earliest_end, object latest_start)
+    cpdef object remove(self, bytes key, long long start, long long end)
+    cpdef object get(self, bytes key, long long start, long long end)
+    @cython.locals(
+        found=list, size=Py_ssize_t, data=bytes, segment=OrderedBytes, first=cython.longlong, start=cython.longlong,
+        end=cython.longlong
+    )
+    cpdef list of_key(self, bytes key, long long earliest_end, long long latest_start)
 
 
 cdef class TimeOrderedSessionSegments(SessionSegments):
     @cython.locals(segment=OrderedBytes)
-    cpdef object put(self, object key, object start, object end, object value)
+    cpdef bint put(self, bytes key, long long start, long long end, object value) except -1
     @cython.locals(segment=OrderedBytes)
-    cpdef object remove(self, object key, object start, object end)
-    cpdef list of_key(self, object key, object earliest_end, object latest_start)
+    cpdef object remove(self, bytes key, long long start, long long end)
+    cpdef object get(self, bytes key, long long start, long long end)
+    cpdef list of_key(self, bytes key, long long earliest_end, long long latest_start)

@@ -22,6 +22,7 @@ from barnabas.streams.state.segments import scan
 from barnabas.streams.state.window_bytes import upper_range
 
 if not cython.compiled:
+    from barnabas.streams.serdes.key_bytes import has_prefix, long_at
     from barnabas.streams.serdes.window_keys import session_key
     from barnabas.streams.state.segments import Segments
 
@@ -29,7 +30,6 @@ if not cython.compiled:
 Session = tuple[bytes, int, int, bytes]
 
 _TWO_LONGS = Struct(">qq")
-_unpack = _TWO_LONGS.unpack_from
 
 
 @cython.cclass
@@ -38,7 +38,7 @@ class SessionSegments:
 
     def __init__(self, name: str, retention_ms: int, segment_interval_ms: int, backend: Backend) -> None:
         self._segments = Segments(name, retention_ms, segment_interval_ms, backend)
-        self._retention_ms = retention_ms
+        self._retention_ms = min(retention_ms, MAX_LONG)
         self.observed_stream_time = -1
 
     def put(self, key: bytes, start: int, end: int, value: bytes | None) -> bool:
@@ -75,8 +75,8 @@ class SessionSegments:
         size = len(lower)
         for _, segment in self._segments.between(first, MAX_LONG):
             for data, value in segment.entries(lower, upper):
-                if len(data) == size and data.startswith(key):
-                    end, start = _unpack(data, size - 16)
+                if len(data) == size and has_prefix(data, key):
+                    end, start = long_at(data, size - 16), long_at(data, size - 8)
                     if end >= first and start <= latest_start:
                         found.append((key, start, end, value))
         return found

@@ -2,6 +2,7 @@
 
 cimport cython
 
+from barnabas.streams.serdes.key_bytes cimport named_pair
 from barnabas.streams.serdes.record_context cimport ContextHolder, RecordContext
 from barnabas.streams.serdes.serde_calls cimport SerdeCalls
 from barnabas.streams.state.changelog_record cimport changelog_record
@@ -22,6 +23,7 @@ cdef class StateStore:
     cdef public list _changes
 
     cpdef list changes(self)
+    cpdef object flush(self)
 
     @cython.locals(context=RecordContext)
     cpdef object _timestamp(self)

@@ -15,6 +15,7 @@ from barnabas.streams.errors import InvalidStateStoreError, StreamsError
 from barnabas.streams.serdes.serde import set_if_unset
 
 if not cython.compiled:
+    from barnabas.streams.serdes.key_bytes import named_pair
     from barnabas.streams.serdes.record_context import ContextHolder
     from barnabas.streams.serdes.serde_calls import SerdeCalls
     from barnabas.streams.state.changelog_record import changelog_record
@@ -40,12 +41,9 @@ class ValueAndTimestamp(NamedTuple, Generic[V]):
     timestamp: int
 
 
-_make_tuple = tuple.__new__
-
-
 def value_and_timestamp(value: Any, timestamp: int) -> ValueAndTimestamp[Any]:
     """Return the pair; its own constructor costs an interpreter's call."""
-    return _make_tuple(ValueAndTimestamp, (value, timestamp))
+    return named_pair(ValueAndTimestamp, value, timestamp)  # type: ignore[no-any-return]
 
 
 class ValueTimestampHeaders(NamedTuple, Generic[V]):
@@ -122,7 +120,8 @@ class StateStore:
     def changes(self) -> list[ChangelogRecord]:
         """Return what was changed since the last call, as records of the changelog."""
         changes = self._changes
-        self._changes = []
+        if changes:
+            self._changes = []
         return changes
 
     def restore(self, records: Iterable[ChangelogRecord]) -> None:

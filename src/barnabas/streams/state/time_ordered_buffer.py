@@ -2,9 +2,15 @@
 """Buffers that hold records back until their time has come: those of suppress, and of joins with grace.
 
 Sources: Kafka's InMemoryTimeOrderedKeyValueChangeBuffer (KIP-328) and RocksDBTimeOrderedKeyValueBuffer (KIP-923).
+C types are in `time_ordered_buffer.pxd`.
 """
 
 from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
@@ -12,17 +18,23 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.streams.errors import StreamsError
-from barnabas.streams.serdes.buffer_value import BufferValue
-from barnabas.streams.serdes.change import Change
 from barnabas.streams.serdes.reader import Reader
-from barnabas.streams.serdes.record_context import RecordContext
 from barnabas.streams.serdes.window_keys import MAX_INT, MAX_LONG
 from barnabas.streams.state.buffer_changelog import CURRENT_HEADERS, current_form
-from barnabas.streams.state.changelog_record import ChangelogRecord
 from barnabas.streams.state.memory import Backend
-from barnabas.streams.state.store import SerdeStore, StoreContext, ValueAndTimestamp
+from barnabas.streams.state.store import StoreContext, ValueAndTimestamp
+
+if not cython.compiled:
+    from barnabas.streams.serdes.buffer_value import BufferValue
+    from barnabas.streams.serdes.change import make_change
+    from barnabas.streams.serdes.key_bytes import named_tuple
+    from barnabas.streams.state.changelog_record import changelog_record
+    from barnabas.streams.state.store import SerdeStore
 
 if TYPE_CHECKING:
+    from barnabas.streams.serdes.change import Change
+    from barnabas.streams.serdes.record_context import RecordContext
+    from barnabas.streams.state.changelog_record import ChangelogRecord
     from barnabas.streams.topology.record import Record
 
 _LONG = Struct(">q")
@@ -37,6 +49,7 @@ class Eviction(NamedTuple):
     context: RecordContext
 
 
+@cython.cclass
 class TimeOrderedChangeBuffer(SerdeStore):
     """What suppress holds back: the last change of each key, at the time at which the key was first put.
 
@@ -73,19 +86,26 @@ class TimeOrderedChangeBuffer(SerdeStore):
     def evict_while(self, wanted: Callable[[], bool], callback: Callable[[Eviction], None]) -> None:
         """Hand out the records with the least time, ties by the bytes of the key, as long as `wanted` says so."""
         while self._values and wanted():
-            _, key = self._head()
-            held = self._values[key]
-            change = Change(self._read_value(held.new_value), self._read_value(held.old_value))
-            callback(Eviction(self._read_key(key), change, held.context))
-            heappop(self._queue)
-            self._forget(key)
-            if self._tracked:
-                self._dirty[key] = None
+            self._evict_head(callback)
 
     def evict_until(self, time: int, callback: Callable[[Eviction], None]) -> None:
         """Hand out the records whose time is not after `time`, in the order of `evict_while`."""
-        if self._values and self._head()[0] <= time:
-            self.evict_while(lambda: self.min_timestamp <= time, callback)
+        while self._values and self._head()[0] <= time:
+            self._evict_head(callback)
+
+    def _evict_head(self, callback: Callable[[Eviction], None]) -> None:
+        key = self._head()[1]
+        held = self._values[key]
+        change = make_change(self._read_value(held.new_value), self._read_value(held.old_value), True)
+        callback(named_tuple(Eviction, (self._read_key(key), change, held.context)))
+        heappop(self._queue)
+        self._forget(key)
+        if self._tracked:
+            self._dirty[key] = None
+
+    def exceeds(self, max_records: int, max_bytes: int) -> bool:
+        """Tell whether more records, or more bytes, are held back than these."""
+        return len(self._values) > max_records or self._size > max_bytes
 
     def prior_value(self, key: Any) -> tuple[bool, ValueAndTimestamp[Any] | None]:
         """Return whether a key is buffered, and the value that followers know of it."""
@@ -116,9 +136,10 @@ class TimeOrderedChangeBuffer(SerdeStore):
             held = self._values.get(key)
             data = None if held is None else held.to_bytes() + _LONG.pack(self._times[key])
             if self.logged:
-                headers = None if data is None else list(CURRENT_HEADERS)
-                self._changes.append(ChangelogRecord(key, data, None, headers))
-            self._keep(key, data)
+                headers = None if data is None else CURRENT_HEADERS
+                self._changes.append(changelog_record(key, data, None, headers))
+            if self._map is not None:
+                self._keep(key, data)
         self._dirty.clear()
 
     def _keep(self, key: bytes, data: bytes | None) -> None:
@@ -168,13 +189,16 @@ class TimeOrderedChangeBuffer(SerdeStore):
 
     def _forget(self, key: bytes) -> None:
         del self._times[key]
-        self._size -= 8 + len(key) + self._values.pop(key).memory_size()
+        held = self._values.pop(key)
+        self._size -= 8 + len(key) + held.memory_size()
 
     def _head(self) -> tuple[int, bytes]:
         queue = self._queue
-        while self._times.get(queue[0][1]) != queue[0][0]:
+        head = queue[0]
+        while self._times.get(head[1]) != head[0]:
             heappop(queue)
-        return queue[0]
+            head = queue[0]
+        return head
 
 
 class TimeOrderedKeyValueBuffer(SerdeStore):
@@ -202,7 +226,7 @@ class TimeOrderedKeyValueBuffer(SerdeStore):
         self.observed_stream_time = max(self.observed_stream_time, record.timestamp)
         self._map.put(data, held)
         if self.logged:
-            self._changes.append(ChangelogRecord(data, held + _LONG.pack(0), None, None))
+            self._changes.append(changelog_record(data, held + _LONG.pack(0), None, None))
         return True
 
     def evict(self, callback: Callable[[Eviction], None]) -> None:
@@ -212,7 +236,7 @@ class TimeOrderedKeyValueBuffer(SerdeStore):
             callback(Eviction(self._read_key(data[9:-4]), self._read_value(value.new_value), value.context))
             self._map.delete(data)
             if self.logged:
-                self._changes.append(ChangelogRecord(data, None, None, None))
+                self._changes.append(changelog_record(data, None, None, None))
 
     @property
     def num_records(self) -> int:

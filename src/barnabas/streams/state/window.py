@@ -27,6 +27,7 @@ if not cython.compiled:
     from barnabas.streams.serdes.window_keys import window_key
     from barnabas.streams.state.store import SerdeStore
     from barnabas.streams.state.value_format import HeadersFormat, TimestampedFormat, ValueFormat
+    from barnabas.streams.state.window_bytes import WindowSegments
     from barnabas.streams.topology.record import make_record
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ class WindowStore(SerdeStore):
         super().__init__(name, key_serde, value_serde, logged=logged)
         self._windows = windows
         self._of_key: Any = getattr(windows, "of_key", None)
+        #: The windows once more, if they are ours: those are called without the interpreter.
+        self._segments = windows if isinstance(windows, WindowSegments) else None
         self.window_size_ms = window_size_ms
         self._retain_duplicates = retain_duplicates
         self.persistent = persistent
@@ -118,6 +121,8 @@ class WindowStore(SerdeStore):
 
     def get_behind(self, key: bytes, start: int) -> bytes | None:
         """Return what is kept of a window behind the cache."""
+        if self._segments is not None:
+            return self._segments.get(key, start, self._sequence)
         return self._windows.get(key, start, self._sequence)
 
     def times(self) -> dict[str, int]:
@@ -152,10 +157,14 @@ class WindowStore(SerdeStore):
     def of_key(self, key: Any, first: int, last: int, reverse: bool = False) -> list[tuple[int, Any]]:
         """Return start and value of the windows of a key, those that start between two times, all at once."""
         if self._cache is not None or self._of_key is None:
-            entries = self._fetch((key, first, last), reverse)
-            return list(entries)
+            return list(self._fetch((key, first, last), reverse))
+        data = self._key(key)
+        if self._segments is not None:
+            entries = self._segments.of_key(data, first, last)
+        else:
+            entries = self._of_key(data, first, last)
         found = []
-        for start, value in self._of_key(self._key(key), first, last):
+        for start, value in entries:
             found.append((start, self._format.read(self, value)))
         if reverse:
             found.reverse()
@@ -243,7 +252,11 @@ class WindowStore(SerdeStore):
                 self._log_duplicate(key, start)
                 return
             self._sequence = (self._sequence + 1) & 0x7FFFFFFF
-        if not self._windows.put(key, start, self._sequence, value):
+        if self._segments is not None:
+            put = self._segments.put(key, start, self._sequence, value)
+        else:
+            put = self._windows.put(key, start, self._sequence, value)
+        if not put:
             self.context.record_dropped()
         if self.logged:
             self._changes.append(self._format.logged(self, window_key(key, start, self._sequence), value))

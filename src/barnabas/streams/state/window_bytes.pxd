@@ -2,6 +2,7 @@
 
 cimport cython
 
+from barnabas.streams.serdes.key_bytes cimport has_prefix, long_at
 from barnabas.streams.serdes.window_keys cimport window_key
 from barnabas.streams.state.memory cimport OrderedBytes
 from barnabas.streams.state.segments cimport Segments
@@ -9,24 +10,25 @@ from barnabas.streams.state.segments cimport Segments
 
 cdef class WindowSegments:
     cdef readonly Segments _segments
-    cdef readonly object _retention_ms
-    cdef readonly object _grace_ms
-    cdef public object observed_stream_time
+    cdef readonly long long _retention_ms
+    cdef readonly long long _grace_ms
+    cdef public long long observed_stream_time
 
+    @cython.locals(segment=OrderedBytes, segments=Segments)
+    cpdef bint put(self, bytes key, long long start, int sequence, object value) except -1
     @cython.locals(segment=OrderedBytes)
-    cpdef object put(self, object key, object start, object sequence, object value)
-    @cython.locals(segment=OrderedBytes)
-    cpdef object get(self, object key, object start, object sequence)
+    cpdef object get(self, bytes key, long long start, int sequence)
     @cython.locals(found=list, size=Py_ssize_t, data=bytes, segment=OrderedBytes)
-    cpdef list of_key(self, object key, object first, object last)
-    cpdef object _from(self, object first)
+    cpdef list of_key(self, bytes key, long long first, long long last)
+    @cython.locals(oldest=cython.longlong)
+    cdef long long _from(self, long long first) except *
 
 
 cdef class TimeOrderedWindowSegments(WindowSegments):
     cdef readonly bint indexed
 
     @cython.locals(segment=OrderedBytes)
-    cpdef object put(self, object key, object start, object sequence, object value)
+    cpdef bint put(self, bytes key, long long start, int sequence, object value) except -1
     @cython.locals(segment=OrderedBytes)
-    cpdef object get(self, object key, object start, object sequence)
-    cpdef list of_key(self, object key, object first, object last)
+    cpdef object get(self, bytes key, long long start, int sequence)
+    cpdef list of_key(self, bytes key, long long first, long long last)

@@ -20,6 +20,7 @@ from barnabas.streams.state.memory import Backend
 from barnabas.streams.state.segments import scan
 
 if not cython.compiled:
+    from barnabas.streams.serdes.key_bytes import has_prefix, long_at
     from barnabas.streams.serdes.window_keys import window_key
     from barnabas.streams.state.segments import Segments
 
@@ -28,7 +29,6 @@ Entry = tuple[bytes, int, bytes]
 
 _SUFFIX = Struct(">qi")
 _LONG = Struct(">q")
-_start_of = _LONG.unpack_from
 _INT = Struct(">i")
 
 
@@ -38,7 +38,7 @@ class WindowSegments:
 
     def __init__(self, name: str, retention_ms: int, segment_interval_ms: int, backend: Backend) -> None:
         self._segments = Segments(name, retention_ms, segment_interval_ms, backend)
-        self._retention_ms = retention_ms
+        self._retention_ms = min(retention_ms, MAX_LONG)
         #: Kafka lets go of a window one millisecond later when windows are sorted by time.
         self._grace_ms = 1
         self.observed_stream_time = -1
@@ -75,8 +75,8 @@ class WindowSegments:
         size = len(lower)
         for _, segment in self._segments.between(first, last):
             for data, value in segment.entries(lower, upper):
-                if len(data) == size and data.startswith(key):
-                    found.append((_start_of(data, size - 12)[0], value))
+                if len(data) == size and has_prefix(data, key):
+                    found.append((long_at(data, size - 12), value))
         return found
 
     def fetch(self, key: bytes, first: int, last: int, reverse: bool) -> Iterator[Entry]:
@@ -147,7 +147,8 @@ class TimeOrderedWindowSegments(WindowSegments):
 
     def put(self, key: bytes, start: int, sequence: int, value: bytes | None) -> bool:
         """Keep a value, or delete it with None; return False when the window is too old."""
-        self.observed_stream_time = max(self.observed_stream_time, start)
+        if start > self.observed_stream_time:
+            self.observed_stream_time = start
         segment = self._segments.live(self._segments.id_of(start), self.observed_stream_time)
         if segment is None:
             return False

@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False
 """Topics as tests see them: what is piped in, what is read out."""
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from typing import Any, NamedTuple
 
 from barnabas.streams.durations import Duration, as_ms, point_ms
 from barnabas.streams.serdes.serde import Serde
+from barnabas.streams.serdes.window_keys import MAX_LONG
 
 
 class TestRecord(NamedTuple):
@@ -74,7 +76,9 @@ class TestInputTopic:
             self._time += self._advance_ms
         topic = self._topic
         key_data, value_data = self._key.serialize(topic, key, sent), self._value.serialize(topic, value, sent)
-        self._driver.pipe_raw(topic, key_data, value_data, point_ms(timestamp, "timestamp"), sent)
+        if type(timestamp) is not int or not 0 <= timestamp <= MAX_LONG:
+            timestamp = point_ms(timestamp, "timestamp")
+        self._driver.pipe_raw(topic, key_data, value_data, timestamp, sent)
 
     def pipe_key_value_list(self, pairs: Iterable[tuple[Any, Any]]) -> None:
         """Pipe pairs of a key and a value."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections import deque
 from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,6 @@ from barnabas.streams.durations import Duration, as_ms, point_ms
 from barnabas.streams.engine.global_task import GlobalTask
 from barnabas.streams.engine.measured_task import make_task
 from barnabas.streams.engine.processors.emit_on_close import EMIT_INTERVAL_AGGREGATION, EMIT_INTERVAL_OUTER_JOIN
-from barnabas.streams.engine.record import InputRecord, OutputRecord
 from barnabas.streams.engine.task import TaskSettings
 from barnabas.streams.errors import TopologyError
 from barnabas.streams.state.key_value import KeyValueStore, TimestampedKeyValueStore
@@ -25,6 +23,7 @@ from barnabas.streams.state.session import SessionStore
 from barnabas.streams.state.store import StateStore
 from barnabas.streams.state.versioned import VersionedKeyValueStore
 from barnabas.streams.state.window import TimestampedWindowStore, WindowStore
+from barnabas.streams.testing.record_pipe import RecordPipe
 from barnabas.streams.testing.test_topics import TestInputTopic, TestOutputTopic
 from barnabas.streams.topology.nodes import SourceNode
 from barnabas.streams.topology.processor_api import TaskId
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 _TASK = TaskId(0, 0)
 
 
-class TopologyTestDriver:
+class TopologyTestDriver(RecordPipe):
     """Runs a topology with one partition of each topic.
 
     The wall clock begins at `initial_wall_clock_time` (a datetime or milliseconds; else now), and only
@@ -60,22 +59,16 @@ class TopologyTestDriver:
             **(config or {}),
         }
         self._config = StreamsConfig(given)
-        self._now_ms = _clock(initial_wall_clock_time)
+        super().__init__(_clock(initial_wall_clock_time))
         builder = topology.builder
         builder.rewrite_topology(self._config.values)
         self._topology = build_topology(builder)
         global_topology = build_global_state_topology(builder)
-        self._outputs: dict[str, deque[OutputRecord]] = {}
-        self._offsets: dict[str, int] = {}
-        self._counted: dict[str, str] = {}
-        self._sources: dict[str, str | None] = {}
         settings = self._task_settings()
-        self._global: GlobalTask | None = None
-        self._global_topics: frozenset[str] = frozenset()
         if global_topology is not None:
-            self._global = GlobalTask(global_topology, TaskSettings(self._config))
+            shared = self._global = GlobalTask(global_topology, TaskSettings(self._config))
             self._global_topics = frozenset(global_topology.source_by_topic)
-            settings = settings._replace(global_store=self._global.store)
+            settings = settings._replace(global_store=shared.store)
         reads = any(isinstance(node, SourceNode) for node in self._topology.nodes.values())
         self._task = make_task(self._topology, _TASK, settings, self._now_ms) if reads else None
         self._sensors: SensorStatistics | None = None
@@ -106,42 +99,6 @@ class TopologyTestDriver:
         """Return what reads a topic; serdes, or deserializers as `barnabas.serializers` describes them."""
         return TestOutputTopic(self, topic, key_serde, value_serde)
 
-    def produced_topic_names(self) -> set[str]:
-        """Return the names of all topics that were written, changelog and repartition topics among them."""
-        return set(self._outputs)
-
-    def pipe_raw(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        timestamp: int,
-        headers: list[tuple[str, bytes | None]],
-    ) -> None:
-        """Pipe the bytes of a record and work it off. Raises ValueError for a topic that the topology does not read."""
-        read = self._task is not None and self._source_of(topic) is not None
-        if not read and topic not in self._global_topics:
-            raise ValueError(f"Unknown topic: {topic}")
-        if read:
-            self._enqueue(topic, key, value, timestamp, headers)
-            self._work_off()
-        if topic in self._global_topics:
-            self._process_global(topic, key, value, timestamp, headers)
-
-    def read_raw(self, topic: str) -> OutputRecord | None:
-        """Return the next record of a topic as bytes; None when there is none."""
-        records = self._outputs.get(topic)
-        return records.popleft() if records else None
-
-    def queue_size(self, topic: str) -> int:
-        """Return how many records of a topic are left to be read."""
-        return len(self._outputs.get(topic, ()))
-
-    def _source_of(self, topic: str) -> str | None:
-        if topic not in self._sources:
-            self._sources[topic] = self._find_source(topic)
-        return self._sources[topic]
-
     def _find_source(self, topic: str) -> str | None:
         for known in self._topology.source_by_topic:
             if known != topic and _is_pattern_for(known, topic):
@@ -151,60 +108,12 @@ class TopologyTestDriver:
                 )
         return self._topology.source_of(topic)
 
-    def _enqueue(
-        self, topic: str, key: Any, value: Any, timestamp: int | None, headers: list[tuple[str, bytes | None]]
-    ) -> None:
-        record = self._record(topic, key, value, timestamp, headers)
-        self._task.add_records((record,))  # type: ignore[union-attr]  # read topics have a task
-
-    def _record(
-        self, topic: str, key: Any, value: Any, timestamp: int | None, headers: list[tuple[str, bytes | None]]
-    ) -> InputRecord:
-        counted = self._counted.get(topic)
-        if counted is None:
-            counted = self._counted[topic] = self._partition_of(topic)
-        offset = self._offsets.get(counted, 0)
-        self._offsets[counted] = offset + 1
-        at = self._now_ms if timestamp is None else timestamp
-        return InputRecord(topic, 0, offset, at, key, value, list(headers))
-
     def _partition_of(self, topic: str) -> str:
         """Return what offsets are counted by: of topics that a pattern matches the pattern, as in Kafka's driver."""
-        name = None if topic in self._topology.source_by_topic else self._source_of(topic)
+        name = None if topic in self._topology.source_by_topic else self._find_source(topic)
         node = None if name is None else self._topology.nodes[name]
         pattern = node.pattern if isinstance(node, SourceNode) else None
         return topic if pattern is None else pattern.pattern
-
-    def _process_global(
-        self, topic: str, key: Any, value: Any, timestamp: int | None, headers: list[tuple[str, bytes | None]]
-    ) -> None:
-        record = self._record(topic, key, value, timestamp, headers)
-        self._capture(self._global.process(record, self._now_ms))  # type: ignore[union-attr]  # topics imply the task
-
-    def _work_off(self) -> None:
-        task = self._task
-        if task is None:
-            return
-        if not task.waits:
-            self._capture(task.commit())  # what was left out may have gone to a dead-letter queue
-        self._capture(task.collector.drain())  # punctuators may have sent records to topics that the task reads
-        while task.process_next(self._now_ms):
-            task.punctuate_stream_time()
-            self._capture(task.commit())
-
-    def _capture(self, records: list[OutputRecord], work: bool = True) -> None:
-        for record in records:
-            topic = record.topic
-            outputs = self._outputs.get(topic)
-            if outputs is None:
-                outputs = self._outputs[topic] = deque()
-            outputs.append(record)
-            if not work:
-                continue
-            if self._task is not None and self._source_of(topic) is not None:
-                self._enqueue(topic, record.key, record.value, record.timestamp, record.headers)
-            if topic in self._global_topics:
-                self._process_global(topic, record.key, record.value, record.timestamp, record.headers)
 
     # -- time
 

@@ -22,7 +22,6 @@ from barnabas.streams.engine.processors.operator import Operator, ValueGetterSup
 from barnabas.streams.engine.processors.stateless import Mapper
 from barnabas.streams.serdes.foreign_key import (
     CombinedKey,
-    CombinedKeySchema,
     Instruction,
     SubscriptionResponseWrapper,
     SubscriptionWrapper,
@@ -34,7 +33,10 @@ from barnabas.streams.state.store import ValueTimestampHeaders
 if not cython.compiled:
     from barnabas.streams.engine.operator_processor import OperatorProcessor
     from barnabas.streams.serdes.change import make_change
+    from barnabas.streams.serdes.foreign_key import CombinedKeySchema, TopicSerde
+    from barnabas.streams.serdes.key_bytes import field, named_pair, named_tuple
     from barnabas.streams.serdes.murmur3 import hash128
+    from barnabas.streams.state.key_value import KeyValueStore
     from barnabas.streams.topology.record import make_record
 
 if TYPE_CHECKING:
@@ -49,8 +51,11 @@ class _ForeignKeyProcessor(OperatorProcessor):
         self.context.forward_all(make_record(key, value, at, record.header_list))
 
 
-def _topic(name: TopicName) -> str:
-    return name() if callable(name) else name
+# Members of an enumeration by names of the module: to look one up in its class takes ten times as long.
+_DELETE_AND_ANSWER = Instruction.DELETE_KEY_AND_PROPAGATE
+_DELETE = Instruction.DELETE_KEY_NO_PROPAGATE
+_ANSWER_ALWAYS = Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE
+_ANSWER_IF_FOUND = Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE
 
 
 class SubscriptionSendProcessorSupplier(Operator):
@@ -89,27 +94,30 @@ class SubscriptionSendProcessor(_ForeignKeyProcessor):
 
     def __init__(self, operator: SubscriptionSendProcessorSupplier) -> None:
         self._operator = operator
+        self._versioned = operator.use_versioned_semantics
+        self._left_join = operator.left_join
         self._extract = operator.foreign_key_extractor
         self._key_serde = operator.foreign_key_serde
         self._value_serde = operator.value_serde
-        self._key_topic = self._value_topic = ""
+        self._keys: TopicSerde | None = None
+        self._values: TopicSerde | None = None
 
     def init(self, context: Any) -> None:
         """Take the default serdes where none were given."""
         self.context = context
-        self._key_topic = _topic(self._operator.foreign_key_serde_topic)
-        self._value_topic = _topic(self._operator.value_serde_topic)
-        self._key_serde = context.key_serde if self._key_serde is None else self._key_serde
-        self._value_serde = context.value_serde if self._value_serde is None else self._value_serde
+        key_serde = context.key_serde if self._key_serde is None else self._key_serde
+        value_serde = context.value_serde if self._value_serde is None else self._value_serde
+        self._keys = TopicSerde(key_serde, self._operator.foreign_key_serde_topic)
+        self._values = TopicSerde(value_serde, self._operator.value_serde_topic)
 
     def process(self, record: Record[Any, Change]) -> None:
         """Send what the change of the foreign key asks for."""
         change = record.value
-        if self._operator.use_versioned_semantics and not change.is_latest:
+        if self._versioned and not change.is_latest:
             self.context.drop("out-of-order update of a versioned table")
             return
         old = None if change.old_value is None else self._extract(record.key, change.old_value)
-        if self._operator.left_join:
+        if self._left_join:
             self._process_left(record, old)
         else:
             self._process_inner(record, old)
@@ -120,37 +128,40 @@ class SubscriptionSendProcessor(_ForeignKeyProcessor):
             return
         new = None if change.new_value is None else self._extract(record.key, change.new_value)
         if old is not None and self._changed(new, old, record):
-            self._send(record, old, Instruction.DELETE_KEY_NO_PROPAGATE)
-        self._send(record, new, Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE)
+            self._send(record, old, _DELETE)
+        self._send(record, new, _ANSWER_ALWAYS)
 
     def _process_inner(self, record: Record[Any, Change], old: Any) -> None:
-        if record.value.new_value is None:
+        change = record.value
+        if change.new_value is None:
             if old is not None:
-                self._send(record, old, Instruction.DELETE_KEY_AND_PROPAGATE)
+                self._send(record, old, _DELETE_AND_ANSWER)
             return
-        new = self._extract(record.key, record.value.new_value)
+        new = self._extract(record.key, change.new_value)
         if new is None:
             self.context.drop("null foreign key")
             if old is not None:
-                self._send(record, old, Instruction.DELETE_KEY_AND_PROPAGATE)
+                self._send(record, old, _DELETE_AND_ANSWER)
         elif old is not None and self._changed(new, old, record):
-            self._send(record, old, Instruction.DELETE_KEY_NO_PROPAGATE)
-            self._send(record, new, Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE)
+            self._send(record, old, _DELETE)
+            self._send(record, new, _ANSWER_ALWAYS)
         else:
-            self._send(record, new, Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE)
+            self._send(record, new, _ANSWER_IF_FOUND)
 
     def _changed(self, new: Any, old: Any, record: Record[Any, Any]) -> bool:
-        serialize = self._key_serde.serialize
-        return bool(serialize(self._key_topic, new, record.headers) != serialize(self._key_topic, old, record.headers))
+        keys, headers = self._keys, record.headers
+        return bool(keys.serialize(new, headers) != keys.serialize(old, headers))  # type: ignore[union-attr]  # since init
 
     def _send(self, record: Record[Any, Change], foreign_key: Any, instruction: Instruction) -> None:
-        value = record.value.new_value
+        change = record.value
+        value = change.new_value
         hashed = None
         if value is not None:
-            hashed = hash128(self._value_serde.serialize(self._value_topic, value, record.headers))
+            hashed = hash128(self._values.serialize(value, record.headers))  # type: ignore[union-attr]  # since init
         context: Any = self.context.record_context
         partition = context.partition
-        self._forward(record, foreign_key, SubscriptionWrapper(hashed, instruction, record.key, partition))
+        wrapper = named_tuple(SubscriptionWrapper, (hashed, instruction, record.key, partition, 1))
+        self._forward(record, foreign_key, wrapper)
 
 
 class SubscriptionReceiveProcessorSupplier(Operator):
@@ -173,34 +184,38 @@ class SubscriptionReceiveProcessor(_ForeignKeyProcessor):
         self._store_name = store_name
         self._schema = key_schema
         self._store: Any = None
+        #: The store once more, if it is ours, which is called without the interpreter.
+        self._own: KeyValueStore | None = None
 
     def init(self, context: Any) -> None:
         """Find the store."""
         self.context = context
         self._store = context.get_state_store(self._store_name)
+        if isinstance(self._store, KeyValueStore):
+            self._own = self._store
         self._schema.init(context)
 
     def process(self, record: Record[Any, SubscriptionWrapper]) -> None:
         """Keep or delete the subscription, and send it on. Raises `UnsupportedVersionError` for a newer one."""
         key, wrapper = record.key, record.value
-        if key is None and wrapper.instruction is not Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE:
+        instruction = field(wrapper, 1)
+        if key is None and instruction is not _ANSWER_ALWAYS:
             self.context.drop("null foreign key")
             return
-        if wrapper.version > 1:
+        if field(wrapper, 4) > 1:
             raise UnsupportedVersionError("SubscriptionWrapper is of an incompatible version.")
-        new = ValueTimestampHeaders(wrapper, record.timestamp, record.headers)
+        new = named_tuple(ValueTimestampHeaders, (wrapper, record.timestamp, record.headers))
         old = None
         if key is not None:
-            data = self._schema.to_bytes(key, wrapper.primary_key, record.headers)
-            old = self._store.get(data)
-            if wrapper.instruction in (
-                Instruction.DELETE_KEY_AND_PROPAGATE,
-                Instruction.DELETE_KEY_NO_PROPAGATE,
-            ):
+            data = self._schema.to_bytes(key, field(wrapper, 2), record.headers)
+            old = self._store.get(data) if self._own is None else self._own.get(data)
+            if instruction is _DELETE or instruction is _DELETE_AND_ANSWER:
                 self._store.delete(data)
-            else:
+            elif self._own is None:
                 self._store.put(data, new)
-        self._forward(record, CombinedKey(key, wrapper.primary_key), make_change(new, old, True))
+            else:
+                self._own.put(data, new)
+        self._forward(record, named_pair(CombinedKey, key, field(wrapper, 2)), make_change(new, old, True))
 
 
 class SubscriptionJoinProcessorSupplier(Operator):
@@ -229,21 +244,23 @@ class SubscriptionJoinProcessor(_ForeignKeyProcessor):
 
     def process(self, record: Record[CombinedKey, Change]) -> None:
         """Send the answer that the instruction asks for, if any."""
-        subscription: ValueTimestampHeaders[SubscriptionWrapper] = record.value.new_value
-        wrapper = subscription.value
-        foreign_key = record.key.foreign_key
+        change = record.value
+        subscription = change.new_value
+        wrapper, subscribed = field(subscription, 0), field(subscription, 1)
+        instruction = field(wrapper, 1)
+        primary_key, foreign_key = field(record.key, 1), field(record.key, 0)
         # Even if nothing is answered: the lookup makes the entry of a cache the most recently used, as in Kafka.
         found = None if foreign_key is None else self._getter.get(foreign_key)
-        if wrapper.instruction is Instruction.DELETE_KEY_NO_PROPAGATE:
+        if instruction is _DELETE:
             return
-        if found is None and wrapper.instruction is Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE:
+        if found is None and instruction is _ANSWER_IF_FOUND:
             return
-        timestamp = subscription.timestamp if found is None else max(subscription.timestamp, found.timestamp)
+        timestamp = subscribed if found is None else max(subscribed, field(found, 1))
         value = None
-        if found is not None and wrapper.instruction is not Instruction.DELETE_KEY_AND_PROPAGATE:
-            value = found.value
-        answer = SubscriptionResponseWrapper(wrapper.hash, value, wrapper.primary_partition)
-        self._forward(record, record.key.primary_key, answer, timestamp)
+        if found is not None and instruction is not _DELETE_AND_ANSWER:
+            value = field(found, 0)
+        answer = named_tuple(SubscriptionResponseWrapper, (field(wrapper, 0), value, field(wrapper, 3), 0))
+        self._forward(record, primary_key, answer, timestamp)
 
 
 class ForeignTableJoinProcessorSupplier(Operator):
@@ -323,17 +340,16 @@ class ResponseJoinProcessor(_ForeignKeyProcessor):
 
     def __init__(self, operator: ResponseJoinProcessorSupplier) -> None:
         self._operator = operator
+        self._joiner = operator.joiner
         self._getter = operator.value_getter_supplier()
-        self._serialize: Any = None
-        self._topic = ""
+        self._values: TopicSerde | None = None
 
     def init(self, context: Any) -> None:
         """Find the left table."""
         self.context = context
         self._getter.init(context)
         serde = context.value_serde if self._operator.value_serde is None else self._operator.value_serde
-        self._serialize = serde.serialize
-        self._topic = _topic(self._operator.value_hash_serde_topic)
+        self._values = TopicSerde(serde, self._operator.value_hash_serde_topic)
 
     def process(self, record: Record[Any, SubscriptionResponseWrapper]) -> None:
         """Send the joined value on, or a tombstone; answers to values that are gone are dropped."""
@@ -341,11 +357,12 @@ class ResponseJoinProcessor(_ForeignKeyProcessor):
         found = self._getter.get(record.key)
         current = None
         if found is not None:
-            current = hash128(self._serialize(self._topic, found.value, record.headers))
-        if current != answer.original_value_hash:
+            current = hash128(self._values.serialize(field(found, 0), record.headers))  # type: ignore[union-attr]  # since init
+        if current != field(answer, 0):
             self.context.drop("answer to a value that has changed since")
             return
         result = None
-        if answer.foreign_value is not None or (self._operator.left_join and found is not None):
-            result = self._operator.joiner(None if found is None else found.value, answer.foreign_value)
+        foreign = field(answer, 1)
+        if foreign is not None or (found is not None and self._operator.left_join):
+            result = self._joiner(None if found is None else field(found, 0), foreign)
         self._forward(record, record.key, result)

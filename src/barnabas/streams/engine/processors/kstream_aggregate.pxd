@@ -2,6 +2,7 @@
 
 from barnabas.streams.engine.operator_processor cimport OperatorProcessor
 from barnabas.streams.engine.processors.table_processor cimport TableProcessor
+from barnabas.streams.serdes.key_bytes cimport field
 from barnabas.streams.topology.record cimport Record
 
 

@@ -23,6 +23,7 @@ from barnabas.streams.engine.processors.operator import (
 if not cython.compiled:
     from barnabas.streams.engine.operator_processor import OperatorProcessor
     from barnabas.streams.engine.processors.table_processor import TableProcessor
+    from barnabas.streams.serdes.key_bytes import field
 
 if TYPE_CHECKING:
     from barnabas.streams.topology.record import Record
@@ -83,10 +84,10 @@ class KStreamAggregateProcessor(TableProcessor):
             return
         found = self.stored(record.key)
         timestamp = record.timestamp
-        if found is None or found[0] is None:
+        if found is None or field(found, 0) is None:
             old = self._initializer()
         else:
-            old, before = found[0], found[1]
+            old, before = field(found, 0), field(found, 1)
             if before > timestamp:
                 timestamp = before
         self.put_and_forward(record, self._aggregator(record.key, record.value, old), old, timestamp)
@@ -119,10 +120,10 @@ class KStreamReduceProcessor(TableProcessor):
             return
         found = self.stored(record.key)
         timestamp = record.timestamp
-        if found is None or found[0] is None:
+        if found is None or field(found, 0) is None:
             old, new = None, record.value
         else:
-            old, before = found[0], found[1]
+            old, before = field(found, 0), field(found, 1)
             new = self._reducer(old, record.value)
             if before > timestamp:
                 timestamp = before

@@ -26,6 +26,7 @@ from barnabas.streams.serdes.join_side import LeftOrRightValue, TimestampedKeyAn
 
 if not cython.compiled:
     from barnabas.streams.engine.operator_processor import OperatorProcessor
+    from barnabas.streams.state.window import WindowStore
     from barnabas.streams.topology.record import make_record
 
 if TYPE_CHECKING:
@@ -50,16 +51,24 @@ class KStreamJoinWindowProcessor(OperatorProcessor):
     def __init__(self, store_name: str) -> None:
         self._store_name = store_name
         self._window: Any = None
+        #: The store once more, if it is ours, which is called without the interpreter.
+        self._own_window: WindowStore | None = None
 
     def init(self, context: Any) -> None:
         """Find the store."""
         self.context = context
         self._window = context.get_state_store(self._store_name)
+        if isinstance(self._window, WindowStore):
+            self._own_window = self._window
 
     def process(self, record: Record[Any, Any]) -> None:
         """Forward the record, and keep it if it has a key."""
         self.context.forward_all(record)
-        if record.key is not None:
+        if record.key is None:
+            return
+        if self._own_window is not None:
+            self._own_window.put(record.key, record.value, record.timestamp)
+        else:
             self._window.put(record.key, record.value, record.timestamp)
 
 
@@ -130,6 +139,8 @@ class KStreamKStreamJoinProcessor(OperatorProcessor):
         #: How long a record of the left, of the right side may still find a partner after its own time.
         self._left_open_ms, self._right_open_ms = after, before
         self._other: Any = None
+        #: The store once more, if it is ours, which is called without the interpreter.
+        self._own_other: WindowStore | None = None
         self._waiting: Any = None
         self._tracker = TimeTracker()
 
@@ -138,6 +149,8 @@ class KStreamKStreamJoinProcessor(OperatorProcessor):
         self.context = context
         operator = self._operator
         self._other = context.get_state_store(operator.store_name)
+        if isinstance(self._other, WindowStore):
+            self._own_other = self._other
         self._tracker = operator.time_trackers.get(context)
         if operator.outer_store_name is not None:
             self._waiting = context.get_state_store(operator.outer_store_name)
@@ -168,7 +181,7 @@ class KStreamKStreamJoinProcessor(OperatorProcessor):
             self._emit_non_joined(record)
         last = max(0, time + self._after_ms)
         found = False
-        for other_time, other in self._other.of_key(key, max(0, time - self._before_ms), last):
+        for other_time, other in self._others(key, max(0, time - self._before_ms), last):
             found = True
             if waiting is not None:
                 waiting.put_if_absent(TimestampedKeyAndJoinSide(key, other_time, not self._left), None)
@@ -182,6 +195,11 @@ class KStreamKStreamJoinProcessor(OperatorProcessor):
                 tracker.update_min_time(time)
                 mine = LeftOrRightValue(value, None) if self._left else LeftOrRightValue(None, value)
                 waiting.put(TimestampedKeyAndJoinSide(key, time, self._left), mine)
+
+    def _others(self, key: Any, first: int, last: int) -> list[tuple[int, Any]]:
+        if self._own_other is not None:
+            return self._own_other.of_key(key, first, last)
+        return self._other.of_key(key, first, last)  # type: ignore[no-any-return]
 
     def _forward_alone(self, record: Record[Any, Any]) -> None:
         joined = self._joiner(record.key, record.value, None)

@@ -27,6 +27,7 @@ from barnabas.streams.state.store import ValueAndTimestamp
 if not cython.compiled:
     from barnabas.streams.engine.operator_processor import OperatorProcessor
     from barnabas.streams.serdes.change import make_change
+    from barnabas.streams.state.session import SessionStore
     from barnabas.streams.topology.record import make_record
     from barnabas.streams.windowed import make_session_window, make_windowed
 
@@ -91,6 +92,8 @@ class KStreamSessionWindowAggregateProcessor(OperatorProcessor):
         self._tracker = TimeTracker()
         self._cached = False
         self._store: Any = None
+        #: The store once more, if it is of the usual kind, which is called without the interpreter.
+        self._sessions: SessionStore | None = None
         self._stream_time = -1
         self._last_emit = -1
 
@@ -98,6 +101,7 @@ class KStreamSessionWindowAggregateProcessor(OperatorProcessor):
         """Find the store; take up the times where they were."""
         self.context = context
         self._store = context.get_state_store(self._store_name)
+        self._sessions = self._store if type(self._store) is SessionStore else None
         if self._on_close:
             self._tracker.emit_interval_ms = emit_interval_ms(context, EMIT_INTERVAL_AGGREGATION)
         else:
@@ -125,7 +129,7 @@ class KStreamSessionWindowAggregateProcessor(OperatorProcessor):
         close_time = self._stream_time - self._grace_ms - self._gap_ms
         start = end = time
         aggregate = self._initializer()
-        merged = self._store.near(key, time - self._gap_ms, time + self._gap_ms)
+        merged = self._near(key, time - self._gap_ms, time + self._gap_ms)
         for session, value in merged:
             aggregate = self._merger(key, aggregate, value)
             window = session.window
@@ -138,14 +142,31 @@ class KStreamSessionWindowAggregateProcessor(OperatorProcessor):
         else:
             if start != time or end != time:
                 for session, value in merged:
-                    self._store.remove(session)
+                    self._remove(session)
                     self._forward_update(session, value, None)
             aggregate = self._aggregator(key, record.value, aggregate)
             session = make_windowed(key, make_session_window(start, end))
-            self._store.put(session, aggregate)
+            self._put(session, aggregate)
             self._forward_update(session, None, aggregate)
         if self._on_close:
             self._forward_final(record, close_time)
+
+    def _near(self, key: Any, earliest_end: int, latest_start: int) -> list[tuple[Windowed[Any], Any]]:
+        if self._sessions is not None:
+            return self._sessions.near(key, earliest_end, latest_start)
+        return self._store.near(key, earliest_end, latest_start)  # type: ignore[no-any-return]
+
+    def _put(self, session: Windowed[Any], aggregate: Any) -> None:
+        if self._sessions is not None:
+            self._sessions.put(session, aggregate)
+        else:
+            self._store.put(session, aggregate)
+
+    def _remove(self, session: Windowed[Any]) -> None:
+        if self._sessions is not None:
+            self._sessions.remove(session)
+        else:
+            self._store.remove(session)
 
     def _forward_update(self, session: Windowed[Any], old: Any, new: Any) -> None:
         if self._on_close or self._cached:

@@ -106,6 +106,8 @@ class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
         return around
 
     def _around(self, key: Any, first: int, last: int, reverse: bool) -> Any:
+        if self._timestamped is not None and self._timestamped._cache is None:
+            return self._timestamped.of_key(key, first, last, reverse)
         if self._store._cache is None:
             return self._store.of_key(key, first, last, reverse)
         return _one_by_one(self._store, key, (first, last), reverse)
@@ -156,7 +158,7 @@ class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
         if around.right_exists or right is None or right.timestamp <= record.timestamp:
             return
         start = record.timestamp + 1
-        self._store.put_with_timestamp(record.key, right.value, right.timestamp, start)
+        self._put(record.key, right.value, right.timestamp, start)
         window = make_time_window(start, start + self._span)
         self._forward_update(record, window, None, right.value, right.timestamp)
 
@@ -174,7 +176,7 @@ class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
         timestamp = record.timestamp
         if old is not None and found.timestamp > timestamp:
             timestamp = found.timestamp
-        self._store.put_with_timestamp(record.key, new, timestamp, start)
+        self._put(record.key, new, timestamp, start)
         self._forward_update(record, make_time_window(start, end), old, new, timestamp)
 
     def _emit_range(self, close_time: int) -> tuple[int, int]:

@@ -27,6 +27,8 @@ from barnabas.streams.windowed import Windowed
 if not cython.compiled:
     from barnabas.streams.engine.operator_processor import OperatorProcessor
     from barnabas.streams.serdes.change import make_change
+    from barnabas.streams.serdes.key_bytes import field
+    from barnabas.streams.state.window import TimestampedWindowStore
     from barnabas.streams.topology.record import make_record
     from barnabas.streams.windowed import make_windowed, time_windows
 
@@ -93,6 +95,8 @@ class TimeWindowAggregateProcessor(OperatorProcessor):
         self._tracker = TimeTracker()
         self._cached = False
         self._store: Any = None
+        #: The store once more, if it is of the usual kind, which is called without the interpreter.
+        self._timestamped: TimestampedWindowStore | None = None
         #: The greatest timestamp that was seen, and the close time up to which windows were emitted; -1 before.
         self._stream_time = -1
         self._last_emit = -1
@@ -101,6 +105,7 @@ class TimeWindowAggregateProcessor(OperatorProcessor):
         """Find the store; take up the times where they were."""
         self.context = context
         self._store = context.get_state_store(self._store_name)
+        self._timestamped = self._store if type(self._store) is TimestampedWindowStore else None
         if self._on_close:
             self._tracker.emit_interval_ms = emit_interval_ms(context, EMIT_INTERVAL_AGGREGATION)
         else:
@@ -116,6 +121,17 @@ class TimeWindowAggregateProcessor(OperatorProcessor):
         self._stream_time = state["observed"]
         self._last_emit = state["last_emit"]
         self._tracker.restore(state)
+
+    def _stored(self, key: Any, start: int) -> Any:
+        if self._timestamped is not None:
+            return self._timestamped.get(key, start)
+        return self._store.get(key, start)
+
+    def _put(self, key: Any, value: Any, timestamp: int, start: int) -> None:
+        if self._timestamped is not None:
+            self._timestamped.put_with_timestamp(key, value, timestamp, start)
+        else:
+            self._store.put_with_timestamp(key, value, timestamp, start)
 
     def _advance(self, timestamp: int) -> int:
         if timestamp > self._stream_time:
@@ -172,21 +188,20 @@ class KStreamWindowAggregateProcessor(TimeWindowAggregateProcessor):
             self.context.drop("null key")
             return
         close_time = self._advance(record.timestamp)
-        store = self._store
         for window in self._windows_of(record.timestamp):
             start = window.start
             if window.end <= close_time:
                 self._drop_expired(record.timestamp, close_time, f"[{start},{window.end})")
                 continue
-            found = store.get(key, start)
+            found = self._stored(key, start)
             timestamp = record.timestamp
-            old = None if found is None else found[0]
+            old = None if found is None else field(found, 0)
             if old is None:
                 old = self._initializer()
-            elif found[1] > timestamp:
-                timestamp = found[1]
+            elif field(found, 1) > timestamp:
+                timestamp = field(found, 1)
             new = self._aggregator(key, record.value, old)
-            store.put_with_timestamp(key, new, timestamp, start)
+            self._put(key, new, timestamp, start)
             self._forward_update(record, window, old, new, timestamp)
         if self._on_close:
             self._forward_final(record, close_time)

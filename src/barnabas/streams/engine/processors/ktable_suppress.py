@@ -24,6 +24,7 @@ from barnabas.streams.state.store import ValueAndTimestamp
 
 if not cython.compiled:
     from barnabas.streams.engine.operator_processor import OperatorProcessor
+    from barnabas.streams.state.time_ordered_buffer import TimeOrderedChangeBuffer
     from barnabas.streams.topology.record import make_record
 
 if TYPE_CHECKING:
@@ -103,12 +104,16 @@ class KTableSuppressProcessor(OperatorProcessor):
         self._emit_early: bool = config.buffer_full_strategy.value == "emit"
         self._wait_ms: int = suppress.time_to_wait_ms
         self._buffer: Any = None
+        #: The buffer once more, if it is not measured, which is called without the interpreter.
+        self._own: TimeOrderedChangeBuffer | None = None
         self._stream_time = -1
 
     def init(self, context: Any) -> None:
         """Find the buffer."""
         self.context = context
         self._buffer = context.get_state_store(self._store_name)
+        if type(self._buffer) is TimeOrderedChangeBuffer:
+            self._own = self._buffer
         context.keep(self)
 
     def state(self) -> dict[str, int]:
@@ -127,10 +132,14 @@ class KTableSuppressProcessor(OperatorProcessor):
         if record.timestamp > self._stream_time:
             self._stream_time = record.timestamp
         context: Any = self.context
-        buffer = self._buffer
+        buffer, own = self._buffer, self._own
         time = record.key.window.end if self._window_end else context.record_context.timestamp
-        buffer.put(time, record.key, record.value, context.record_context)
-        buffer.evict_until(self._stream_time - self._wait_ms, self._emit)
+        if own is not None:
+            own.put(time, record.key, record.value, context.record_context)
+            own.evict_until(self._stream_time - self._wait_ms, self._emit)
+        else:
+            buffer.put(time, record.key, record.value, context.record_context)
+            buffer.evict_until(self._stream_time - self._wait_ms, self._emit)
         if not self._over_capacity():
             return
         if not self._emit_early:
@@ -142,16 +151,17 @@ class KTableSuppressProcessor(OperatorProcessor):
         buffer.evict_while(self._over_capacity, self._emit)
 
     def _over_capacity(self) -> bool:
-        buffer = self._buffer
-        return bool(buffer.num_records > self._max_records or buffer.buffer_size > self._max_bytes)
+        if self._own is not None:
+            return self._own.exceeds(self._max_records, self._max_bytes)
+        return bool(self._buffer.exceeds(self._max_records, self._max_bytes))
 
     def _emit(self, due: Eviction) -> None:
         if due.value.new_value is None and self._drops_tombstones:
             return
         context = self.context
         previous = context.record_context
-        context.record_context = due.context
+        where = context.record_context = due.context
         try:
-            context.forward_all(make_record(due.key, due.value, due.context.timestamp, due.context.header_list))
+            context.forward_all(make_record(due.key, due.value, where.timestamp, where.header_list))
         finally:
             context.record_context = previous

@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False
 """What operators of the DSL have in common: suppliers of processors, and how tables are asked for values."""
 
 from __future__ import annotations

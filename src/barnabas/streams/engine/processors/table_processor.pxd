@@ -2,6 +2,7 @@
 
 from barnabas.streams.engine.operator_processor cimport OperatorProcessor
 from barnabas.streams.serdes.change cimport make_change
+from barnabas.streams.serdes.key_bytes cimport field
 from barnabas.streams.state.key_value cimport TimestampedKeyValueStore
 from barnabas.streams.topology.record cimport Record, make_record
 

@@ -15,6 +15,7 @@ from barnabas.streams.state.store import NOT_PUT, VALID_TO_UNDEFINED
 if not cython.compiled:
     from barnabas.streams.engine.operator_processor import OperatorProcessor
     from barnabas.streams.serdes.change import make_change
+    from barnabas.streams.serdes.key_bytes import field
     from barnabas.streams.state.key_value import TimestampedKeyValueStore
     from barnabas.streams.topology.record import make_record
 
@@ -68,4 +69,4 @@ class TableProcessor(OperatorProcessor):
     def stored_value(self, key: Any) -> Any:
         """Return the value of a key, None for none."""
         found = self.stored(key)
-        return None if found is None else found[0]
+        return None if found is None else field(found, 0)

@@ -1,0 +1,147 @@
+# cython: language_level=3, annotation_typing=False
+"""What a TopologyTestDriver does for each record: pipe it, work it off, keep what is sent. C types: `record_pipe.pxd`.
+
+Source: Kafka's TopologyTestDriver.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+if not cython.compiled:
+    from barnabas.streams.engine.record import input_record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from barnabas.streams.engine.global_task import GlobalTask
+    from barnabas.streams.engine.record import InputRecord, OutputRecord
+    from barnabas.streams.engine.task import Task
+    from barnabas.streams.serdes.serde import Headers
+
+    Pairs = Sequence[tuple[str, bytes | None]]
+
+
+@cython.final
+@cython.cclass
+class DrivenTopic:
+    """A topic: what is left to be read of it, and who in the topology reads it."""
+
+    def __init__(self, name: str, is_global: bool) -> None:
+        self.name = name
+        self.is_global = is_global
+        #: Whether the task reads it, and what its offsets are counted by; None until that is asked.
+        self.is_read: bool | None = None
+        self.counted_by: str | None = None
+        #: None until a record was written.
+        self.written: deque[OutputRecord] | None = None
+
+
+@cython.cclass
+class RecordPipe:
+    """The part of the driver that runs for each record; the driver says which topics the topology reads."""
+
+    def __init__(self, now_ms: int) -> None:
+        self._now_ms = now_ms
+        self._task: Task | None = None
+        self._global: GlobalTask | None = None
+        self._global_topics: frozenset[str] = frozenset()
+        self._topics: dict[str, DrivenTopic] = {}
+        self._offsets: dict[str, int] = {}
+
+    def pipe_raw(self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers) -> None:
+        """Pipe the bytes of a record and work it off. Raises ValueError for a topic that the topology does not read."""
+        found = self._topic(topic)
+        read = self._task is not None and self._reads(found)
+        if not read and not found.is_global:
+            raise ValueError(f"Unknown topic: {topic}")
+        if read:
+            self._enqueue(topic, key, value, timestamp, headers)
+            self._work_off()
+        if found.is_global:
+            self._process_global(topic, key, value, timestamp, headers)
+
+    def read_raw(self, topic: str) -> OutputRecord | None:
+        """Return the next record of a topic as bytes; None when there is none."""
+        found = self._topics.get(topic)
+        return found.written.popleft() if found is not None and found.written else None
+
+    def queue_size(self, topic: str) -> int:
+        """Return how many records of a topic are left to be read."""
+        found = self._topics.get(topic)
+        return len(found.written) if found is not None and found.written else 0
+
+    def produced_topic_names(self) -> set[str]:
+        """Return the names of all topics that were written, changelog and repartition topics among them."""
+        return {name for name, found in self._topics.items() if found.written is not None}
+
+    def _find_source(self, topic: str) -> str | None:
+        """Return the name of the source that reads a topic."""
+        raise NotImplementedError
+
+    def _partition_of(self, topic: str) -> str:
+        """Return what offsets of a topic are counted by."""
+        raise NotImplementedError
+
+    def _topic(self, name: str) -> DrivenTopic:
+        found = self._topics.get(name)
+        if found is None:
+            found = self._topics[name] = DrivenTopic(name, name in self._global_topics)
+        return found
+
+    def _reads(self, topic: DrivenTopic) -> bool:
+        if topic.is_read is None:
+            topic.is_read = self._find_source(topic.name) is not None
+        return topic.is_read
+
+    def _enqueue(
+        self, topic: str, key: bytes | None, value: bytes | None, timestamp: int | None, headers: Pairs | None
+    ) -> None:
+        self._task.add_record(self._record(topic, key, value, timestamp, headers))  # type: ignore[union-attr]  # read topics have a task
+
+    def _record(
+        self, topic: str, key: bytes | None, value: bytes | None, timestamp: int | None, headers: Pairs | None
+    ) -> InputRecord:
+        found = self._topic(topic)
+        if found.counted_by is None:
+            found.counted_by = self._partition_of(topic)
+        offset = self._offsets.get(found.counted_by, 0)
+        self._offsets[found.counted_by] = offset + 1
+        at = self._now_ms if timestamp is None else timestamp
+        return input_record(topic, 0, offset, at, key, value, list(headers) if headers else None)
+
+    def _process_global(
+        self, topic: str, key: bytes | None, value: bytes | None, timestamp: int | None, headers: Pairs | None
+    ) -> None:
+        record = self._record(topic, key, value, timestamp, headers)
+        self._capture(self._global.process(record, self._now_ms))  # type: ignore[union-attr]  # topics imply the task
+
+    def _work_off(self) -> None:
+        task = self._task
+        if task is None:
+            return
+        if not task.waits():
+            self._capture(task.commit())  # what was left out may have gone to a dead-letter queue
+        self._capture(task.collector.drain())  # punctuators may have sent records to topics that the task reads
+        while task.process_next(self._now_ms):
+            task.punctuate_stream_time()
+            self._capture(task.commit())
+
+    def _capture(self, records: list[OutputRecord], work: bool = True) -> None:
+        for record in records:
+            topic = self._topic(record.topic)
+            if topic.written is None:
+                topic.written = deque()
+            topic.written.append(record)
+            if not work:
+                continue
+            if self._task is not None and self._reads(topic):
+                self._enqueue(topic.name, record.key, record.value, record.timestamp, record.header_list)
+            if topic.is_global:
+                self._process_global(topic.name, record.key, record.value, record.timestamp, record.header_list)
