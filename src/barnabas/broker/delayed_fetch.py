@@ -11,6 +11,7 @@ from barnabas.broker.fetch_target import FetchingReplica, FetchTarget, Partition
 from barnabas.broker.log.cold_range import ColdRange, cold_ranges
 from barnabas.broker.log.fetch_data_info import FetchDataInfo
 from barnabas.broker.purgatory import DelayedOperation
+from barnabas.broker.replication.awaited_followers import FetchesOf
 from barnabas.broker.replication.replica import FollowerFetch
 from barnabas.broker.replication.replica_selector import LEADER, RackAwareReplicaSelector
 from barnabas.protocol.kinds import IsolationLevel
@@ -233,7 +234,7 @@ class DelayedFetch(DelayedOperation):
     appends cost it little; it reads once, for the answer.
     """
 
-    __slots__ = ("_available", "_finish", "_limits", "_quiet", "_read", "_seen", "_targets", "_woken")
+    __slots__ = ("_available", "_finish", "_is_called", "_limits", "_quiet", "_read", "_seen", "_targets", "_woken")
 
     def __init__(
         self,
@@ -253,7 +254,14 @@ class DelayedFetch(DelayedOperation):
             if partition is not None:
                 key = partition.log_end if follows else partition
                 seen[key] = (partition, partition.leader_epoch, _size(partition, limits), target)
-        super().__init__(deadline, tuple(seen) if quiet is None else (*seen, quiet))
+        keys: list[Hashable] = [*seen]
+        if quiet is not None:
+            keys.append(quiet)
+        if limits.replica is not None:
+            keys.append(FetchesOf(limits.replica.broker_id))
+        super().__init__(deadline, tuple(keys))
+        #: Whether a follower has something to ask for that is not in this Fetch.
+        self._is_called = False
         self._quiet = quiet
         self._read = read
         self._targets = targets
@@ -265,11 +273,17 @@ class DelayedFetch(DelayedOperation):
 
     def woken_by(self, key: Hashable) -> None:
         """Keep the partition for `try_complete`."""
-        self._woken.append(key)
+        if isinstance(key, FetchesOf):
+            self._is_called = True
+        else:
+            self._woken.append(key)
 
     def try_complete(self, now: float) -> FetchResponse | None:
-        """Answer once enough was appended, a partition is gone, or records that it waits at were deleted."""
-        changed = False
+        """Answer once enough was appended, a partition is gone, or records that it waits at were deleted.
+
+        A follower that has another partition to ask for is answered as well.
+        """
+        changed = self._is_called
         if self._quiet is not None and self._quiet in self._woken:
             self._woken.remove(self._quiet)
             self._woken += self._no_longer_quiet(self._quiet)

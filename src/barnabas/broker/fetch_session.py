@@ -11,6 +11,7 @@ from barnabas.broker.fetch_target import FetchKey, FetchTarget
 if TYPE_CHECKING:
     import random
 
+    from barnabas.broker.replication.awaited_followers import Patience
     from barnabas.broker.replication.quiet_partitions import QuietPartitions
 
 #: A session this long unused makes room for another one.
@@ -20,10 +21,11 @@ MIN_EVICTION_SECONDS = 120.0
 class FetchSession:
     """One client's partitions, in the order in which they are read; `epoch` is what the next request must carry.
 
-    `quiet` are those of a follower that a Fetch need not look at; None for a consumer.
+    `quiet` are those of a follower that a Fetch need not look at, and `patience` is how long one of it may wait; None
+    for a consumer.
     """
 
-    __slots__ = ("by_id", "epoch", "id", "last_used", "quiet", "targets")
+    __slots__ = ("by_id", "epoch", "id", "last_used", "patience", "quiet", "targets")
 
     def __init__(self, id: int, by_id: bool, targets: OrderedDict[FetchKey, FetchTarget], now: float):
         self.id = id
@@ -32,6 +34,7 @@ class FetchSession:
         self.targets = targets
         self.last_used = now
         self.quiet: QuietPartitions | None = None
+        self.patience: Patience | None = None
 
     def close(self) -> None:
         """Let go of what the session holds elsewhere."""

@@ -18,6 +18,7 @@ from barnabas.broker.log.log_append_info import LogAppendInfo
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
 from barnabas.broker.metadata.partition_registration import RECOVERED
 from barnabas.broker.partition import Partition
+from barnabas.broker.replication.awaited_followers import AwaitedFollowers
 from barnabas.broker.replication.in_sync_replicas import InSyncReplicas
 from barnabas.broker.replication.partition_state import IsrChanges
 from barnabas.broker.storage_threads import CountingStorage
@@ -79,6 +80,8 @@ class ReplicaManager:
         self._lagging: dict[Partition, None] = {}
         #: How often the ISRs of partitions that this broker leads were changed.
         self.isr_changes = IsrChanges()
+        #: Followers whose Fetches are answered at once, so that they may ask for one partition more.
+        self.awaited = AwaitedFollowers(purgatory.mark)
         self._flushes = CountingStorage(logs.storage)
         #: `on_ready` tells that `apply_delta` can take roles for which it had to wait.
         self.assigned_logs = AssignedLogs(logs)
@@ -209,6 +212,7 @@ class ReplicaManager:
         if registration.leader == cluster.me:
             fetchers.remove(name)
             in_sync = partition.in_sync
+            followed_by = () if in_sync is None else tuple(in_sync.replicas)
             is_sole = len(registration.replicas) == 1 and registration.leader_recovery_state == RECOVERED
             if in_sync is None and not is_sole:
                 in_sync = InSyncReplicas(cluster.me, cluster.brokers, cluster.max_lag_ms)
@@ -217,6 +221,7 @@ class ReplicaManager:
                 in_sync = None
             if partition.make_leader(cluster.me, registration, in_sync, now_ms):
                 self._tell_role(cluster, partition, registration)
+                self.awaited.add({*registration.replicas} - {cluster.me, *followed_by})
                 self._recover(partition)
         elif partition.make_follower(registration) or registration.leader < 0:
             self._tell_role(cluster, partition, registration)

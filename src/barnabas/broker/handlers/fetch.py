@@ -21,6 +21,7 @@ from barnabas.broker.fetch_target import FetchingReplica, FetchKey, FetchTarget,
 from barnabas.broker.log.unified_log import LOG_END
 from barnabas.broker.log_opening import when_open
 from barnabas.broker.purgatory import DelayedOperation
+from barnabas.broker.replication.awaited_followers import Patience
 from barnabas.broker.replication.replica_selector import LEADER, RackAwareReplicaSelector
 from barnabas.config.quota_config import FETCH
 from barnabas.protocol.codec import MAX_ELEMENTS
@@ -114,7 +115,7 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
     def look() -> list[ColdRange]:
         return read(only_cached=True).cold
 
-    deadline = now + request.max_wait_ms / 1000
+    deadline = now + _longest_wait(broker, session, replica, request, now)
 
     def answer() -> FetchResponse | DelayedOperation:
         fetched = read(only_cached=True)
@@ -141,6 +142,21 @@ def _quiet(
     else:
         session.quiet.begin(replica)
     return session.quiet
+
+
+def _longest_wait(
+    broker: BrokerState,
+    session: FetchSession | None,
+    replica: FetchingReplica | None,
+    request: FetchRequest,
+    now: float,
+) -> float:
+    longest = request.max_wait_ms / 1000
+    if session is None or replica is None:
+        return longest
+    if session.patience is None:
+        session.patience = Patience()
+    return min(longest, session.patience.left(broker.replica_manager.awaited.times(replica.broker_id), now))
 
 
 def _record_throttled(quota: ReplicationQuota, replica: FetchingReplica, fetched: Fetched, now: float) -> None:
