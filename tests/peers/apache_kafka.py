@@ -94,6 +94,8 @@ class ApacheKafka:
         self.port, self.controller_port = free_port(), free_port()
         self.folder = make_folder("apache-kafka-")
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
+        #: Where it is reached, and what its command begins with (see `namespaces`).
+        self.host, self.prefix = "127.0.0.1", tuple[str, ...]()
         self._heap = heap
         self.system = dict(system or {})
         self._class_path = class_path
@@ -130,7 +132,7 @@ class ApacheKafka:
             self._java("kafka.tools.StorageTool", "format", *options)
         jars = self._class_path or classpath()
         options = [f"-Xmx{self._heap}", *(f"-D{name}={value}" for name, value in self.system.items())]
-        command = ["java", *options, "-cp", jars, "kafka.Kafka", str(properties)]
+        command = [*self.prefix, "java", *options, "-cp", jars, "kafka.Kafka", str(properties)]
         with (self.folder / "kafka.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
 
@@ -183,7 +185,7 @@ class ApacheKafka:
             if self._process is not None and self._process.poll() is not None:
                 break
             try:
-                socket.create_connection(("127.0.0.1", self.port), 0.2).close()
+                socket.create_connection((self.host, self.port), 0.2).close()
                 return
             except OSError:
                 time.sleep(0.05)

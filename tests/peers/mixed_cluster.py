@@ -50,6 +50,8 @@ class BarnabasBroker:
         self.port = free_port()
         self.folder = make_folder("barnabas-member-")
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
+        #: Where it is reached, and what its command begins with (see `namespaces`).
+        self.host, self.prefix = "127.0.0.1", tuple[str, ...]()
         self.settings: dict[str, str] = {}
         self._began = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -83,7 +85,7 @@ class BarnabasBroker:
     def launch(self) -> None:
         """Run."""
         properties = self.folder / "server.properties"
-        own = {"listeners": f"PLAINTEXT://127.0.0.1:{self.port}", "log.dirs": str(self.data)}
+        own = {"listeners": f"PLAINTEXT://{self.host}:{self.port}", "log.dirs": str(self.data)}
         lines = [f"{name}={value}\n" for name, value in {**own, **self.settings}.items()]
         properties.write_text("".join(lines), encoding="utf-8")
         if "controller" in self.settings.get("process.roles", "") and not self.data.exists():
@@ -92,7 +94,10 @@ class BarnabasBroker:
             )
         with (self.folder / "barnabas.log").open("ab") as log:
             self._began = log.tell()
-            self._process = subprocess.Popen([*_COMMAND, "up", "--config", str(properties)], stdout=log, stderr=log)
+            command = [*self.prefix, *_COMMAND, "up", "--config", str(properties)]
+            # On a machine of its own nobody else is there.
+            command += ["--allow-remote"] if self.prefix else []
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
 
     def wait_until_open(self) -> Self:
         """Return when it says that it listens."""

@@ -1,8 +1,9 @@
 """Brokers that are killed, paused, cut off, restarted and walled off under one controller, in virtual time.
 
 What the controller does about them is held to this: a process that has ended is fenced at once where that can be seen;
-a broker that lives is never fenced before its session ends, unless its port, seen open before, refused connections; and
-then it is back with its next heartbeats. Another life of a broker never pays for the one before.
+a broker that lives is never fenced before its session ends, unless its port, seen open before, refused connections, or
+nothing gets there while the controller reaches at least half of all; and then it is back with its next heartbeats. So
+is one whose machine is gone given up soon. Another life of a broker never pays for the one before.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ STEP = 0.01
 SESSION, HEARTBEAT = 9.0, 2.0
 #: A process that has ended is fenced within this, where its port can be asked; a broker is back within the other.
 _SOON, _BACK = 0.5, 3.0
+#: By default a quarter of the session, of which a quarter is for a connection, twice; and a heartbeat's way.
+_PATIENCE = SESSION / 16
+_SOON_SILENT = SESSION / 4 + 2 * _PATIENCE + 0.3
 
 
 class BrokenPromiseError(AssertionError):
@@ -43,6 +47,12 @@ class Host:
         self.client: CoreClient | None = None
         self._seen = 0
         self._due = self._connect_at = self._port_ends_at = 0.0
+        #: When it was cut off.
+        self.cut_at = 0.0
+        #: When it could not be heard last.
+        self.unheard_at = 0.0
+        #: When nothing got through last.
+        self.last_cut_at = 0.0
 
     @property
     def is_heard(self) -> bool:
@@ -60,6 +70,20 @@ class Host:
             self.is_walled |= self.world.random.random() < 0.1
             self.ended_at = None
             self._due = self._connect_at = 0.0
+
+    def cut(self) -> None:
+        """Let nothing through from now on."""
+        if not self.is_cut:
+            self.is_cut, self.cut_at = True, self.world.now
+
+    def was_reached(self, within: float) -> bool:
+        """Whether something got through at some time of the last seconds."""
+        return not self.is_cut or self.world.now - self.cut_at < within
+
+    @property
+    def has_lost_nothing_lately(self) -> bool:
+        """Whether what was sent to it since a connection takes its time has come through."""
+        return self.world.now - self.last_cut_at > _PATIENCE + 5 * STEP
 
     def kill(self) -> None:
         """End the process: the system resets its connections, where the network lets it."""
@@ -113,15 +137,15 @@ class Host:
         elif isinstance(response, BrokerHeartbeatResponse) and response.is_fenced:
             self._due = self.world.now + 0.05
 
-    def answer(self) -> tuple[bool, bool]:
-        """Return what a connection to its port comes to: open, refused, or neither."""
+    def answer(self, epoch: int) -> tuple[bool, bool]:
+        """Return what a connection comes to that was tried for a life: open, refused, or neither."""
         if self.is_cut:
             return False, False
         is_open = self.is_running or self.is_taken or self.world.now < self._port_ends_at
         if self.is_walled or not is_open:
             self.has_refused = True
             return False, True
-        self.was_open |= self.is_running
+        self.was_open |= self.is_running and epoch == self.epoch
         return True, False
 
 
@@ -162,16 +186,21 @@ class BrokerEnds:
                 action()
             for host in self.hosts.values():
                 host.turn()
+                host.unheard_at = host.unheard_at if host.is_heard else self.now
+                host.last_cut_at = self.now if host.is_cut else host.last_cut_at
             self._look()
 
     def _probe(self, probe: Probe) -> None:
         host = self.hosts[probe.whose.id]
-        is_open, is_refused = host.answer()
+        is_open, is_refused = host.answer(probe.whose.epoch)
 
         def tell() -> None:
-            self.controller.node.probes.answered(probe, is_open=is_open, is_refused=is_refused, now=self.now)
+            is_silent = not (is_open or is_refused)
+            self.controller.node.probes.answered(
+                probe, is_open=is_open, is_refused=is_refused, is_silent=is_silent, now=self.now
+            )
 
-        self.at(self.random.uniform(0.0, 0.03) if is_open or is_refused else 1.0, tell)
+        self.at(self.random.uniform(0.0, 0.03) if is_open or is_refused else probe.patience, tell)
 
     def is_fenced(self, host: Host) -> bool:
         """Whether the controller has its present life fenced, or does not know it."""
@@ -180,7 +209,7 @@ class BrokerEnds:
 
     def _look(self) -> None:
         for text in self.controller.warnings[self._warned :]:
-            if "has ended: its connection was lost" in text:
+            if "has ended: its connection was lost" in text or "is silent" in text:
                 self._judge(text)
         self._warned = len(self.controller.warnings)
         for number, since in list(self._fenced_wrongly.items()):
@@ -198,9 +227,19 @@ class BrokerEnds:
             if host.is_running and host.epoch == current.epoch and current.fenced and host.epoch != epoch:
                 raise BrokenPromiseError(f"{text}: but another life of it was fenced")
             return
-        if not (host.was_open and host.has_refused):
+        if "is silent" in text:
+            self._judge_silence(text, host)
+        elif not (host.was_open and host.has_refused):
             raise BrokenPromiseError(f"{text}: but it lives, and its port has not refused what it took before")
         self._fenced_wrongly[host.number] = self.now
+
+    def _judge_silence(self, text: str, host: Host) -> None:
+        if host.has_lost_nothing_lately:
+            raise BrokenPromiseError(f"{text}: but it was reached")
+        watched = [one for one in self.hosts.values() if one is host or not self.is_fenced(one)]
+        # Who was heard may have been given up since.
+        if 2 * sum(one.was_reached(_PATIENCE + 0.2) for one in self.hosts.values()) < len(watched):
+            raise BrokenPromiseError(f"{text}: but it is the controller that reaches nobody")
 
     # -- histories ---------------------------------------------------------------------------------------------------
 
@@ -224,7 +263,10 @@ class BrokerEnds:
         host = self.random.choice(list(self.hosts.values()))
         length = self.random.choice([0.02, 0.2, 1.0, 5.0, 12.0])
         happen = self.random.choice(
-            [self._killed, self._killed, self._restarted, self._paused, self._cut, self._walled, self._reset]
+            [
+                *(self._killed, self._killed, self._restarted, self._paused, self._cut, self._walled, self._reset),
+                *(self._powerless, self._isolated),
+            ]
         )
         happen(host, length)
 
@@ -242,7 +284,11 @@ class BrokerEnds:
         self.at(length, host.start)
 
     def _check_fenced(self, host: Host, life: int) -> None:
-        was_quiet = host.life == life and not (host.is_cut or host.is_walled or host.is_running)
+        was_quiet = (
+            self.now - host.last_cut_at >= _SOON
+            and host.life == life
+            and not (host.is_cut or host.is_walled or host.is_running or host.is_taken)
+        )
         if was_quiet and not self.is_fenced(host) and host.ended_at is not None:
             raise BrokenPromiseError(f"broker {host.number} has ended at {host.ended_at:.2f}, and is not fenced")
 
@@ -262,7 +308,7 @@ class BrokerEnds:
 
     def _cut(self, host: Host, length: float) -> None:
         """Lose all packets; the controller may give the connection up meanwhile, or find it dead afterwards."""
-        host.is_cut = True
+        host.cut()
         if self.random.random() < 0.5:
             host.reset()
 
@@ -271,6 +317,36 @@ class BrokerEnds:
             host.reset()
 
         self.at(length, heal)
+
+    def _powerless(self, host: Host, length: float) -> None:
+        """End the machine, which says nothing; in a while it is back."""
+        known = self.controller.node.probes._lives.get(host.number)
+        is_certain = host.is_heard and not self.is_fenced(host) and known is not None and known.was_open
+        host.cut()
+        host.kill()
+        life = host.life
+        if is_certain and length > _SOON_SILENT:
+            self.at(_SOON_SILENT, lambda: self._check_gone(host, life))
+
+        def come_back() -> None:
+            if host.life == life:
+                host.is_cut = False
+                host.reset()
+                host.start()
+
+        self.at(length, come_back)
+
+    def _check_gone(self, host: Host, life: int) -> None:
+        is_gone = host.life == life and host.is_cut and not host.was_reached(_SOON_SILENT)
+        others = [one for one in self.hosts.values() if one is not host]
+        were_there = all(one.is_heard and self.now - one.unheard_at > _SOON_SILENT for one in others)
+        if is_gone and were_there and not self.is_fenced(host):
+            raise BrokenPromiseError(f"the machine of broker {host.number} is gone, and it is not fenced")
+
+    def _isolated(self, host: Host, length: float) -> None:
+        """Cut the controller off from all brokers."""
+        for one in self.hosts.values():
+            self._cut(one, length)
 
     def _walled(self, host: Host, length: float) -> None:
         """Have the port refuse the controller, while the broker lives."""

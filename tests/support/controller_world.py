@@ -9,9 +9,10 @@ from typing import Any
 from barnabas.broker.instant import Instant
 from barnabas.broker.metadata.metadata_image import Endpoint
 from barnabas.broker.requester import Requester
+from barnabas.broker.silent_machines import Silence
 from barnabas.broker.zookeeper import znodes
 from barnabas.broker.zookeeper.controller import controller_apis
-from barnabas.broker.zookeeper.controller.broker_lifelines import Attempt
+from barnabas.broker.zookeeper.controller.broker_lifelines import Attempt, Life
 from barnabas.broker.zookeeper.controller.controller_context import ReplicaAssignment
 from barnabas.broker.zookeeper.controller.controller_environment import ControllerSettings
 from barnabas.broker.zookeeper.controller.controller_znodes import CONTROLLER, CONTROLLER_EPOCH
@@ -108,7 +109,13 @@ class Lifeline:
             return False
         target = world.members[life.id]
         is_there = target.is_running and target.port == life.port
-        if self.is_open and (self.is_reset or not is_there):
+        if world.is_cut(owner.id, life.id):
+            owner.lines.remove(self)
+            if self.is_open:
+                owner.controller.lifelines.silent(self.attempt, world.now)
+            else:
+                owner.controller.lifelines.failed(self.attempt, world.now, is_refused=False, is_silent=True)
+        elif self.is_open and (self.is_reset or not is_there):
             owner.lines.remove(self)
             owner.controller.lifelines.closed(self.attempt, world.now)
         elif not self.is_open:
@@ -147,6 +154,7 @@ class Member:
             rebalances=self.world.rebalances,
             imbalance_percentage=self.world.imbalance_percentage,
             imbalance_interval=1.0,
+            silence=Silence(longest=1.0, patience=0.2),
         )
         self.controller = KafkaController(
             settings, self.session, self, self.world.random, self.world.reports.append, lambda: 0
@@ -154,6 +162,14 @@ class Member:
         self.lines: list[Lifeline] = []
         self.controller.lifelines.connect = lambda attempt: self.lines.append(Lifeline(self, attempt))
         self.controller.lifelines.drop = self._drop
+        self.controller.lifelines.witnesses = lambda: self.world.lives_beside(self)
+        give_up = self.controller.lifelines.gone
+
+        def gone(life: Life) -> None:
+            self.world.gives_up(self, life)
+            give_up(life)
+
+        self.controller.lifelines.gone = gone
         self.broker.forget()
         self.session.start(self)
 
@@ -246,6 +262,10 @@ class ControllerWorld:
         self.in_network: list[Way] = []
         #: Who is refused connections by whom.
         self.refused: set[tuple[int, int]] = set()
+        #: Between whom nothing gets through, and since when.
+        self.cut: dict[frozenset[int], float] = {}
+        #: Who gave up whom for its silence.
+        self.given_up: list[tuple[int, int]] = []
         self.leaders: dict[tuple[TopicPartition, bytes, int], int] = {}
         self.zookeeper = zookeeper or ModelZooKeeper()
         for path in (*znodes.PERSISTENT, *(f"{znodes.CONFIG}/{kind}" for kind in znodes.CONFIG_TYPES)):
@@ -346,7 +366,37 @@ class ControllerWorld:
     def reaches(self, owner: int, number: int, _host: str, port: int) -> bool:
         """Whether a connection of one member to another is not refused."""
         target = self.members.get(number)
-        return target is not None and target.is_running and target.port == port and (owner, number) not in self.refused
+        is_there = target is not None and target.is_running and target.port == port
+        return is_there and (owner, number) not in self.refused and not self.is_cut(owner, number)
+
+    def is_cut(self, one: int, other: int) -> bool:
+        """Whether nothing gets from one member to another."""
+        return frozenset((one, other)) in self.cut
+
+    def isolate(self, number: int) -> None:
+        """Let nothing get from a member to any other, nor back; ZooKeeper is reached."""
+        for other in self.members.keys() - {number}:
+            self.cut_link(number, other)
+
+    def cut_link(self, one: int, other: int) -> None:
+        """Let nothing get from one member to another, nor back."""
+        self.cut.setdefault(frozenset((one, other)), self.now)
+
+    def lives_beside(self, member: Member) -> list[Life]:
+        """Return whom a member that is not controller may ask."""
+        others = [one for one in self.members.values() if one is not member and one.is_registered_in >= 0]
+        if member.controller.active is not None:
+            return []
+        return [Life(one.id, one.broker.broker_epoch, "host", one.port) for one in others if one.port]
+
+    def gives_up(self, member: Member, life: Life) -> None:
+        """Take note of one that is given up for its silence: nothing gets there, and at least to one other."""
+        self.given_up.append((member.id, life.id))
+        assert self.is_cut(member.id, life.id), f"{member.id} gives up {life}, which it reaches"
+        others = self.members.keys() - {member.id, life.id}
+        lately = self.now - 1.5
+        links = [self.cut.get(frozenset((member.id, one)), self.now) for one in others]
+        assert max(links) > lately, f"{member.id} gives up {life}, and is cut off"
 
     def reset(self, number: int) -> None:
         """End all connections to a member, which lives on."""

@@ -89,6 +89,8 @@ OUR_SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"name": "controlled.shutdown.max.retries", "type": "int", "default": "3"},
         {"name": "controlled.shutdown.retry.backoff.ms", "type": "long", "default": "5000"},
         {"name": "leader.imbalance.per.broker.percentage", "type": "int", "default": "10", "valid": "[0,...]"},
+        # Ours: Apache Kafka waits for the session.
+        {"name": "broker.silence.timeout.ms", "type": "int", "default": "-1", "valid": "[-1,...]"},
     ],
 }
 

@@ -99,7 +99,7 @@ SUPPORTED: dict[str, frozenset[str]] = {
         zookeeper.ssl.truststore.location zookeeper.ssl.truststore.password zookeeper.ssl.truststore.type
         controlled.shutdown.enable controlled.shutdown.max.retries controlled.shutdown.retry.backoff.ms
         leader.imbalance.per.broker.percentage unclean.leader.election.enable
-        broker.rack compression.gzip.level create.topic.policy.class.name
+        broker.rack broker.silence.timeout.ms compression.gzip.level create.topic.policy.class.name
         compression.lz4.level compression.type compression.zstd.level connection.failed.authentication.delay.ms
         connections.max.idle.ms connections.max.reauth.ms controller.listener.names
         default.replication.factor delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms

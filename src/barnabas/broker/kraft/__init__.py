@@ -23,6 +23,7 @@ Rule 5. **A fault of the quorum ends the process**, and says why: its log can be
 Rule 6. **In one process with a broker the log is read in memory** (`LocalMetadataLog`): a broker that fetched in the
 name of its own node would acknowledge records for a voter.
 
-Rule 7. **That a broker's process has ended is concluded from refused connections only** (`broker_probes.py`), and only
-for the life that was asked after; all else is for the session to decide.
+Rule 7. **That a broker's process has ended is concluded from refused connections only, that its machine is gone from
+its silence while others are heard** (`broker_probes.py`), and only for the life that was asked after; all else is for
+the session to decide.
 """

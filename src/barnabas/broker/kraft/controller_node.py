@@ -29,6 +29,7 @@ from barnabas.broker.request_log import RequestLog
 from barnabas.broker.security.delegation_tokens import DelegationTokens, with_tokens
 from barnabas.broker.security.listener_security import AUTHORIZER_SETTINGS, ListenerSecurities
 from barnabas.broker.security.scram_users import ScramUsers
+from barnabas.broker.silent_machines import Silence
 from barnabas.broker.storage_threads import GuardedStorage
 from barnabas.network.node import Node
 
@@ -104,9 +105,13 @@ class ControllerNode:
         self.core = RequestDispatcher(self.state, environment.warn, self.requests)
         self.requests.on_fault = self.controller.on_fault = self.core.faults.tell
         self.request_log = RequestLog(environment.warn)
-        self.probes = BrokerProbes(config.inter_broker_listener, self._broker_ended)
+        silence = Silence.of(
+            config.get_int("broker.silence.timeout.ms"), config.get_seconds("broker.session.timeout.ms")
+        )
+        self.probes = BrokerProbes(config.inter_broker_listener, self._broker_ended, silence, config.node_id)
+        self.probes.gone = self._broker_gone
         self.controller.on_active = lambda is_active: self.probes.lead(is_active, self._now)
-        self.requests.on_heartbeat = self.probes.heard
+        self.requests.on_heartbeat = lambda connection, whose: self.probes.heard(connection, whose, self._now)
         self.core.channel.on_disconnected = lambda connection: self.probes.connection_ended(connection, self._now)
         self.snapshots = SnapshotGenerator(self.raft, snapshot_limits(config), environment.warn, guarded)
         self.snapshots.ended_at = instant.now
@@ -161,10 +166,17 @@ class ControllerNode:
         return self._environment.clocks().now
 
     def _broker_ended(self, whose: BrokerIdAndEpoch) -> None:
+        self._fence(whose, "has ended: its connection was lost, and its port refuses another")
+
+    def _broker_gone(self, whose: BrokerIdAndEpoch) -> None:
+        self._fence(
+            whose, "is silent: its heartbeats do not come, and nothing comes back from its port, as from others'"
+        )
+
+    def _fence(self, whose: BrokerIdAndEpoch, why: str) -> None:
         if self.controller.is_active:
             self._environment.warn(
-                f"broker {whose.id} of epoch {whose.epoch} has ended: its connection was lost, and its port refuses "
-                f"another; it is fenced before its session expires"
+                f"broker {whose.id} of epoch {whose.epoch} {why}; it is fenced before its session expires"
             )
             self.controller.fence_ended(whose)
             self.requests.turn_soon()

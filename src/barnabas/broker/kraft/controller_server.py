@@ -139,9 +139,9 @@ class ControllerServer:
 
     def _probe(self, probe: Probe) -> None:
         async def try_it() -> None:
-            found = await probe_port(probe.host, probe.port)
+            found = await probe_port(probe.host, probe.port, probe.patience)
             now = read_clocks().now
-            self.node.probes.answered(probe, is_open=found.is_open, is_refused=found.is_refused, now=now)
+            self.node.probes.answered(probe, **found._asdict(), now=now)
             if self._server is not None:
                 self._server.after_work()
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.membership.refusals import refused
 from barnabas.broker.purgatory import DelayedOperation
+from barnabas.broker.silent_machines import Silence
 from barnabas.broker.zookeeper import entity_settings
 from barnabas.broker.zookeeper.controller import controller_apis
+from barnabas.broker.zookeeper.controller.broker_lifelines import Life
 from barnabas.broker.zookeeper.controller.controller_environment import ControllerSettings
 from barnabas.broker.zookeeper.controller.controller_stats import UNCLEAN, UNCLEAN_TOPIC
 from barnabas.broker.zookeeper.controller.kafka_controller import KafkaController
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 _UNCLEAN = "unclean.leader.election.enable"
 #: How a broker of ours names itself where it sends a request of a client on.
 _FORWARDING = "-forwarding"
+#: So many others, the silent controller perhaps among them, are asked whether this broker is cut off.
+_MOST_WITNESSES = 4
 
 #: Writes settings of an entity, and calls back with None, or with why that failed.
 if TYPE_CHECKING:
@@ -60,7 +64,18 @@ class ControllerRole:
         self.controller = KafkaController(
             controller_settings(config, lambda: member.image), session, member, random, report, wall_clock_ms
         )
+        self.controller.lifelines.witnesses = self._witnesses
         self.services = (self.controller, self.controller.lifelines, self._waits)
+
+    def _witnesses(self) -> list[Life]:
+        """Return some of the other brokers, the next ones by their ids; a controller watches all of them anyway."""
+        if self.active is not None:
+            return []
+        me, listener = self._config.node_id, self._config.inter_broker_listener
+        others = [broker for broker in self._member.image.brokers.values() if broker.id != me]
+        others.sort(key=lambda broker: (broker.id < me, broker.id))
+        reached = [(broker, broker.listeners[listener]) for broker in others if listener in broker.listeners]
+        return [Life(broker.id, broker.epoch, *where[:2]) for broker, where in reached[:_MOST_WITNESSES]]
 
     @property
     def active(self) -> ActiveController | None:
@@ -141,6 +156,7 @@ def controller_settings(config: BrokerConfig, image: Callable[[], MetadataImage]
                 return value.strip().lower() == "true"
         return config.get_bool(_UNCLEAN)
 
+    session = config.get_int("zookeeper.session.timeout.ms") / 1000
     return ControllerSettings(
         broker_id=config.node_id,
         listener=config.inter_broker_listener,
@@ -149,5 +165,6 @@ def controller_settings(config: BrokerConfig, image: Callable[[], MetadataImage]
         rebalances=config.get_bool("auto.leader.rebalance.enable"),
         imbalance_percentage=config.get_int("leader.imbalance.per.broker.percentage"),
         imbalance_interval=config.get_int("leader.imbalance.check.interval.seconds"),
-        session_timeout=config.get_int("zookeeper.session.timeout.ms") / 1000,
+        session_timeout=session,
+        silence=Silence.of(config.get_int("broker.silence.timeout.ms"), session),
     )

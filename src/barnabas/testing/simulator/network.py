@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 _FIRST_FRAMES = 512 * 1024
 #: How long a kernel waits before it sends again what got lost, the first time.
 _RETRANSMIT = 0.2
-#: How long a controller that tries a port waits for a word.
-_PROBE_PATIENCE = 0.5
 
 
 class Pipe:
@@ -334,7 +332,7 @@ class Network:
         self._hold(connection)
         connection.open()
 
-    def probe(self, source: Process, host: str, told: Callable[[bool, bool], None]) -> None:
+    def probe(self, source: Process, host: str, told: Callable[[bool, bool], None], patience: float) -> None:
         """Try a connection to a port: tells whether it is open, and whether it was refused; neither is silence."""
         machine = self.machine(host)
         there, back = self.cut_off(source, machine.process), self.cut_off(machine.process, source)
@@ -344,7 +342,7 @@ class Network:
                 is_open = machine.accepts
                 self.world.after(self.latency(), told, is_open, not is_open)
             else:
-                self.world.after(_PROBE_PATIENCE, told, False, False)
+                self.world.after(patience, told, False, False)
 
         self.world.after(self.latency(), arrive)
 
@@ -406,6 +404,23 @@ class SimulatedSelector:
         """See `Selectable.is_channel_ready`."""
         connection = self._connections.get(node_id)
         return connection is not None and connection.is_open
+
+    def is_acknowledged(self, node_id: int) -> bool:
+        """Whether the machine at the other end of an open connection answers when it is asked for a sign of life.
+
+        One that knows nothing of the connection any more resets it.
+        """
+        connection, now = self._connections[node_id], self.network.world.now
+        client, server = self.process, connection.machine.process
+        if not connection.machine.machine_is_up:
+            return False
+        if max(self.network.cut_off(client, server), self.network.cut_off(server, client)) > 0:
+            return False
+        if max(connection.to_broker.blocked_until, connection.to_client.blocked_until) > now:
+            return False
+        if connection.broker_end is None:
+            self.network.world.after(self.network.latency(), connection.lost_by_client, "Connection reset by peer")
+        return True
 
     def is_send_in_progress(self, node_id: int) -> bool:
         """See `Selectable.is_send_in_progress`."""

@@ -1,4 +1,4 @@
-"""A follower that has one more partition to ask for gets it through while its Fetch waits, whoever learns of it first."""
+"""A follower that has one more partition to ask for gets it through while its Fetch waits, whoever learns it first."""
 
 from __future__ import annotations
 

@@ -55,17 +55,18 @@ def elect(me: int, session_id: int, now_ms: int, epoch: int | None) -> Program[E
             raise result
 
 
-def depose(broker_id: int, broker_epoch: int) -> Program[None]:
+def depose(broker_id: int, broker_epoch: int) -> Program[bool]:
     """Delete `/controller` where it is of a broker's life that has ended, so that another broker is elected at once.
 
-    It is deleted only in the controller epoch in which that life was found to be controller.
+    It is deleted only in the controller epoch in which that life was found to be controller. Says whether it was.
     """
     raised = yield from _epoch()
     found, registered = yield [Get(CONTROLLER), Get(f"{znodes.BROKER_IDS}/{broker_id}")]
     controller, broker = found_or_none(found), found_or_none(registered)
     if controller is None or broker is None or (broker.created, broker.owner) != (broker_epoch, controller.owner):
-        return
-    yield [Multi((Check(CONTROLLER_EPOCH, raised.version), Delete(CONTROLLER, controller.version)))]
+        return False
+    (result,) = yield [Multi((Check(CONTROLLER_EPOCH, raised.version), Delete(CONTROLLER, controller.version)))]
+    return not isinstance(result, ZooKeeperError)
 
 
 def _epoch() -> Program[Znode]:

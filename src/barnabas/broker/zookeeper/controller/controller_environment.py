@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from barnabas.broker.silent_machines import Silence
     from barnabas.broker.zookeeper.controller.controller_broker_request_batch import ControllerBrokerRequestBatch
     from barnabas.broker.zookeeper.controller.controller_context import ControllerContext
     from barnabas.broker.zookeeper.controller.controller_stats import ControllerStats
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 class ControllerSettings(NamedTuple):
     """The settings of this broker by which it is controller; `listener` is the one that brokers are reached by.
 
-    Durations are in seconds; `session_timeout` is how long the session lasts without a server.
+    Durations are in seconds; `session_timeout` is how long the session lasts without a server, `silence` how long the
+    machines of others may be silent, None where that is for their sessions to decide.
     `allows_unclean_by_default` is asked each time: it may be changed while the broker runs.
     """
 
@@ -28,6 +30,7 @@ class ControllerSettings(NamedTuple):
     imbalance_percentage: int = 10
     imbalance_interval: float = 300.0
     session_timeout: float = 18.0
+    silence: Silence | None = None
 
 
 class ControllerEnvironment(NamedTuple):

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _FIRST_BALANCE = 5.0
 #: How long a broker that could not take office leaves it to others, in seconds.
 _PAUSE = 1.0
+#: The same for one that has deposed a controller whose machine is silent for it, as it need not be for others.
+_SHORT_PAUSE = 0.3
 #: How often a controller in which an event met a fault of this program takes office anew, in seconds, at most.
 _RENEWAL_INTERVAL = 60.0
 
@@ -67,6 +69,7 @@ class KafkaController:
         self._looks_again = False
         self._pauses_until: float | None = None
         self._is_pausing = False
+        self._pause = _PAUSE
         self._is_disconnected = False
         self._session_ends: float | None = None
         self._balance_at: float | None = None
@@ -76,7 +79,8 @@ class KafkaController:
         self._ended: dict[int, int] = {}
         self._controllers_life: Life | None = None
         #: The connections that tell of the end of brokers: of all for a controller, else of the controller.
-        self.lifelines = BrokerLifelines(self._life_ended)
+        self.lifelines = BrokerLifelines(self._life_ended, settings.silence, settings.broker_id)
+        self.lifelines.gone = self._life_silent
         self.active: ActiveController | None = None
         self.controller_id: int | None = None
         self.on_changed: Callable[[], None] = lambda: None
@@ -187,7 +191,7 @@ class KafkaController:
             self._report(
                 f"this broker cannot be controller, and leaves it to others: {type(problem).__name__}: {problem}"
             )
-            self._is_pausing = True
+            self._is_pausing, self._pause = True, _PAUSE
             yield from controller.environment.zk.write([Delete(CONTROLLER)])
             raise errors.ControllerMovedError("this broker has resigned as controller") from problem
 
@@ -239,15 +243,28 @@ class KafkaController:
 
     def _life_ended(self, life: Life) -> None:
         """Act on the end of a broker's process as on that of its session, which may take long to be seen."""
+        self._give_up(life, f"has ended: its connection did, and {life.host}:{life.port} refuses others")
+
+    def _life_silent(self, life: Life) -> None:
+        """Act likewise on a machine from which nothing comes; who deposes it may be badly placed, and stands last."""
+        deposes = self.active is None and life.id == self.controller_id
+        if deposes:
+            self._is_pausing, self._pause = True, _SHORT_PAUSE
+        self._give_up(life, f"is silent: nothing comes back from {life.host}:{life.port}, and others are reached")
+
+    def _give_up(self, life: Life, why: str) -> None:
         self._ended[life.id] = max(life.epoch, self._ended.get(life.id, life.epoch))
-        self._report(
-            f"broker {life.id} has ended: its connection did, and {life.host}:{life.port} refuses others. It is taken "
-            "for dead before its session expires"
-        )
+        self._report(f"broker {life.id} {why}. It is taken for dead before its session expires")
         if self.active is not None:
             self.active.changed(znodes.BROKER_IDS)
         elif life.id == self.controller_id:
-            run(self._session, depose(life.id, life.epoch), lambda result: None)
+            run(self._session, depose(life.id, life.epoch), self._deposed)
+
+    def _deposed(self, result: bool | errors.KafkaError) -> None:
+        if result is not True and self._is_pausing and self._pause == _SHORT_PAUSE:
+            # Another one has done it, and leaves the election to this one.
+            self._is_pausing, self._pauses_until = False, None
+            self._elect()
 
     # -- time --------------------------------------------------------------------------------------------------------
 
@@ -274,7 +291,7 @@ class KafkaController:
         now = instant.now
         if self._is_pausing:
             if self._pauses_until is None:
-                self._pauses_until = now + _PAUSE
+                self._pauses_until = now + self._pause
             elif now >= self._pauses_until:
                 self._is_pausing, self._pauses_until = False, None
                 self._elect()

@@ -112,12 +112,15 @@ class SimulatedController(ClusterMachine):
     def _probe(self, node: ControllerNode, probe: Probe) -> None:
         def told(is_open: bool, is_refused: bool) -> None:
             def take() -> None:
-                node.probes.answered(probe, is_open=is_open, is_refused=is_refused, now=self.world.now)
+                is_silent = not (is_open or is_refused)
+                node.probes.answered(
+                    probe, is_open=is_open, is_refused=is_refused, is_silent=is_silent, now=self.world.now
+                )
 
             if self.node is node:
                 self.call_soon(take)
 
-        self.network.probe(self.process, probe.host, told)
+        self.network.probe(self.process, probe.host, told, probe.patience)
 
     def _failed(self, problem: Exception) -> None:
         if self.disk.is_faulty:

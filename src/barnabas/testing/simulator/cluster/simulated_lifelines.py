@@ -8,9 +8,6 @@ if TYPE_CHECKING:
     from barnabas.broker.zookeeper.controller.broker_lifelines import Attempt, BrokerLifelines
     from barnabas.testing.simulator.machine import Machine
 
-#: How long a connection may take, in seconds; one that takes longer proves nothing.
-_PATIENCE = 1.0
-
 
 class SimulatedLifelines:
     """Opens and holds what `BrokerLifelines` asks for, in one life of a machine."""
@@ -27,7 +24,7 @@ class SimulatedLifelines:
     def _connect(self, attempt: Attempt) -> None:
         self._attempts[attempt.number] = attempt
         self._sockets.connect(attempt.number, attempt.life.host, attempt.life.port)
-        self._machine.call_at(self._machine.world.now + _PATIENCE, lambda: self._give_up(attempt))
+        self._machine.call_at(self._machine.world.now + attempt.patience, lambda: self._give_up(attempt))
 
     def _drop(self, attempt: Attempt) -> None:
         if self._attempts.pop(attempt.number, None) is not None:
@@ -36,13 +33,29 @@ class SimulatedLifelines:
     def _give_up(self, attempt: Attempt) -> None:
         if attempt.number in self._attempts and not self._sockets.is_channel_ready(attempt.number):
             self._drop(attempt)
-            self._lifelines.failed(attempt, self._machine.world.now, is_refused=False)
+            self._lifelines.failed(attempt, self._machine.world.now, is_refused=False, is_silent=True)
+
+    def _keep_alive(self, attempt: Attempt, longest: float, heard_at: float) -> None:
+        """Ask for a sign of life, and give the connection up when there was none for too long."""
+        if attempt.number not in self._attempts:
+            return
+        now = self._machine.world.now
+        if self._sockets.is_acknowledged(attempt.number):
+            heard_at = now
+        elif now - heard_at >= longest:
+            self._drop(attempt)
+            self._lifelines.silent(attempt, now)
+            return
+        self._machine.call_at(now + longest / 4, lambda: self._keep_alive(attempt, longest, heard_at))
 
     def _look(self) -> None:
         now = self._machine.world.now
         self._sockets.poll(0.0, now)
         for number in self._sockets.connected:
-            self._lifelines.opened(self._attempts[number], now)
+            attempt, silence = self._attempts[number], self._lifelines.silence
+            if silence is not None:
+                self._keep_alive(attempt, silence.longest, now)
+            self._lifelines.opened(attempt, now)
         for number, end in self._sockets.disconnected.items():
             attempt = self._attempts.pop(number)
             if end.was_connected:

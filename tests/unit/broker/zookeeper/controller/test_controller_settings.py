@@ -7,6 +7,7 @@ from typing import Any
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.metadata.metadata_delta import MetadataDelta
 from barnabas.broker.metadata.metadata_image import MetadataImage
+from barnabas.broker.silent_machines import Silence
 from barnabas.broker.zookeeper.controller.controller_environment import ControllerSettings
 from barnabas.broker.zookeeper.controller_role import controller_settings
 from barnabas.protocol.kinds import ConfigResourceType
@@ -38,13 +39,20 @@ def test_elections_of_who_is_out_of_sync_are_allowed_by_the_file_or_while_it_run
 
 
 def test_topics_and_leaderships_are_as_the_file_says() -> None:
-    assert settings()._replace(allows_unclean_by_default=bool) == ControllerSettings(3, "PLAINTEXT", bool)
+    expected = ControllerSettings(3, "PLAINTEXT", bool, silence=Silence(longest=4.5, patience=1.0))
+    assert settings()._replace(allows_unclean_by_default=bool) == expected
     found = settings(
         delete_topic_enable="false",
         auto_leader_rebalance_enable="false",
         leader_imbalance_check_interval_seconds="7",
     )
     assert (found.deletes_topics, found.rebalances, found.imbalance_interval) == (False, False, 7)
+
+
+def test_silence_is_a_quarter_of_the_session_or_what_the_file_says() -> None:
+    assert settings(zookeeper_session_timeout_ms="6000").silence == Silence(longest=1.5, patience=0.375)
+    assert settings(broker_silence_timeout_ms="800").silence == Silence(longest=0.8, patience=0.2)
+    assert settings(broker_silence_timeout_ms="0").silence is None
 
 
 def test_leaderships_go_back_when_too_many_are_elsewhere() -> None:

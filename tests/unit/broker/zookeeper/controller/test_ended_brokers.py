@@ -9,6 +9,7 @@ import pytest
 
 from barnabas.broker.instant import Instant
 from barnabas.broker.network.lifeline_connections import LifelineConnections
+from barnabas.broker.silent_machines import Silence
 from barnabas.broker.zookeeper import znodes
 from barnabas.broker.zookeeper.controller.broker_lifelines import Attempt, BrokerLifelines, Life
 from barnabas.broker.zookeeper.controller.controller_znodes import CONTROLLER
@@ -293,19 +294,144 @@ def test_what_is_told_of_a_connection_that_was_dropped_counts_no_more() -> None:
     assert line.lines.next_deadline() > 1e9
 
 
+class Machines:
+    """Lifelines to brokers 1, 2, ... that are open, and what comes of each attempt: broker 9 is this one's."""
+
+    def __init__(self, *brokers: int, witnesses: tuple[int, ...] = ()) -> None:
+        self.now, self.gone, self.asked = 0.0, list[int](), list[int]()
+        self.silent = set[int]()
+        self.open: dict[int, Attempt] = {}
+        self._later: list[tuple[float, Attempt]] = []
+        self.lines = BrokerLifelines(lambda life: self.gone.append(life.id), Silence(longest=2.0, patience=0.5), me=9)
+        self.lines.connect, self.lines.drop = self._connect, self._drop
+        self.lines.witnesses = lambda: [Life(number, 7, "host", 1) for number in witnesses]
+        for number in brokers:
+            self.lines.watch(Life(number, 7, "host", 1))
+        self.run(2.0)
+        assert set(self.open) == set(brokers)
+        self.asked.clear()
+
+    def _connect(self, attempt: Attempt) -> None:
+        self.asked.append(attempt.life.id)
+        is_silent = attempt.life.id in self.silent
+        self._later.append((self.now + (attempt.patience if is_silent else 0.01), attempt))
+
+    def _drop(self, attempt: Attempt) -> None:
+        self._later = [one for one in self._later if one[1] != attempt]
+        if self.open.get(attempt.life.id) == attempt:
+            del self.open[attempt.life.id]
+
+    def fall_silent(self, *numbers: int) -> None:
+        """Let nothing come from these machines any more; the system tells after a while."""
+        self.silent |= set(numbers)
+        for number in numbers:
+            attempt = self.open.pop(number, None)
+            if attempt is not None:
+                self.lines.silent(attempt, self.now)
+
+    def run(self, seconds: float) -> None:
+        """Let time pass, by hundredths of a second."""
+        for _ in range(round(seconds * 100)):
+            self.now = round(self.now + 0.01, 2)
+            due = [one for one in self._later if one[0] <= self.now]
+            self._later = [one for one in self._later if one[0] > self.now]
+            for _, attempt in due:
+                if attempt.life.id in self.silent:
+                    self.lines.failed(attempt, self.now, is_refused=False, is_silent=True)
+                else:
+                    self.lines.opened(attempt, self.now)
+                    if attempt.life in self.lines.lives:
+                        self.open[attempt.life.id] = attempt
+            if self.lines.next_deadline() <= self.now:
+                self.lines.tick(Instant(self.now, 0))
+
+
+def test_a_machine_from_which_nothing_comes_is_given_up_while_others_are_reached() -> None:
+    world = Machines(1, 2)
+    world.fall_silent(1)
+    world.run(1.0)
+    assert not world.gone
+    world.run(0.1)
+    assert world.gone == [1]
+    assert list(world.open) == [2]
+
+
+def test_a_machine_that_takes_another_connection_is_held_by_that() -> None:
+    """What is between may forget a connection that carries nothing."""
+    world = Machines(1, 2)
+    world.lines.silent(world.open.pop(1), world.now)
+    world.run(20.0)
+    assert not world.gone
+    assert set(world.open) == {1, 2}
+
+
+def test_a_controller_that_is_cut_off_gives_up_none_of_its_brokers() -> None:
+    world = Machines(1, 2, 9)
+    world.fall_silent(1)
+    world.run(0.2)
+    world.fall_silent(2)
+    world.run(8.0)
+    world.silent.clear()
+    world.run(8.0)
+    assert not world.gone
+    assert set(world.open) == {1, 2, 9}
+
+
+def test_one_of_two_that_are_all_is_left_to_its_session() -> None:
+    world = Machines(1, 9)
+    world.fall_silent(1)
+    world.run(20.0)
+    assert not world.gone
+
+
+def test_who_has_room_for_no_more_connections_and_acknowledges_is_not_silent() -> None:
+    """A process that is paused takes connections until its queue is full."""
+    world = Machines(1, 2, 3, 4)
+    world.silent.add(2)
+    world.fall_silent(1)
+    world.run(1.2)
+    assert world.gone == [1]
+    world.run(20.0)
+    assert world.gone == [1]
+    assert set(world.open) == {2, 3, 4}
+
+
+def test_who_watches_one_alone_asks_witnesses_and_lets_them_go() -> None:
+    world = Machines(1, witnesses=(1, 2, 3))
+    world.fall_silent(1)
+    world.run(1.2)
+    assert world.gone == [1]
+    assert set(world.asked) == {1, 2, 3}
+    assert not world.lines.lives
+    assert not world.open
+    assert world.lines.next_deadline() > 1e9
+
+
+def test_who_reaches_no_witness_gives_up_nobody() -> None:
+    world = Machines(1, witnesses=(1, 2, 3))
+    world.silent |= {2, 3}
+    world.fall_silent(1)
+    world.run(20.0)
+    assert not world.gone
+    world.silent.clear()
+    world.run(8.0)
+    assert set(world.open) == {1}
+    assert list(world.lines.lives) == [Life(1, 7, "host", 1)]
+
+
 @pytest.mark.parametrize(("host", "port"), [("x" * 70, 9092), ("a..b", 9092), ("", -1)])
 def test_an_address_that_is_none_is_a_connection_that_comes_to_nothing(host: str, port: int) -> None:
     async def play() -> list[bool]:
         told: list[bool] = []
         changed = asyncio.Event()
         lines = BrokerLifelines(lambda life: None)
-        lines.failed = lambda attempt, now, *, is_refused: told.append(is_refused)  # type: ignore[method-assign]
+        lines.failed = lambda attempt, now, **kinds: told.extend(kinds.values())  # type: ignore[method-assign]
         LifelineConnections(lines, changed.set)
         lines.connect(Attempt(Life(1, 10, host, port), 1))
         await changed.wait()
         return told
 
-    assert asyncio.run(asyncio.wait_for(play(), 5)) == [False]
+    assert asyncio.run(asyncio.wait_for(play(), 5)) == [False, False]
 
 
 def test_connections_tell_of_a_real_port_that_it_is_open_closed_and_refused() -> None:
@@ -315,6 +441,7 @@ def test_connections_tell_of_a_real_port_that_it_is_open_closed_and_refused() ->
 
         class Told:
             connect = drop = staticmethod(lambda attempt: None)
+            silence = None
 
             def opened(self, attempt: Attempt, now: float) -> None:
                 told.append("opened")
@@ -323,8 +450,8 @@ def test_connections_tell_of_a_real_port_that_it_is_open_closed_and_refused() ->
             def closed(self, attempt: Attempt, now: float) -> None:
                 told.append("closed")
 
-            def failed(self, attempt: Attempt, now: float, *, is_refused: bool) -> None:
-                told.append("refused" if is_refused else "failed")
+            def failed(self, attempt: Attempt, now: float, *, is_refused: bool, is_silent: bool) -> None:
+                told.append("refused" if is_refused else "silent" if is_silent else "failed")
 
         lines = Told()
         connections = LifelineConnections(lines, changed.set)  # type: ignore[arg-type]
