@@ -157,17 +157,17 @@ def test_a_file_that_cannot_be_closed_is_a_failed_flush(tmp_path: Path, monkeypa
 def test_each_attempt_at_a_lifeline_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lifeline_connections, "addresses_of", fail)
 
-    async def play() -> list[bool]:
-        told: list[bool] = []
+    async def play() -> list[dict[str, bool]]:
+        told: list[dict[str, bool]] = []
         changed = asyncio.Event()
         lines = BrokerLifelines(lambda life: None)
-        lines.failed = lambda attempt, now, *, is_refused: told.append(is_refused)  # type: ignore[method-assign]
+        lines.failed = lambda attempt, now, **why: told.append(why)  # type: ignore[method-assign,assignment]
         LifelineConnections(lines, changed.set)
         lines.connect(Attempt(Life(1, 10, "host", 9092), 1))
         await asyncio.wait_for(changed.wait(), 10)
         return told
 
-    assert asyncio.run(play()) == [False]
+    assert asyncio.run(play()) == [{"is_refused": False, "is_silent": False}]
 
 
 def test_keys_are_fetched_again_after_any_error() -> None:

@@ -33,7 +33,7 @@ def offsets(given: Any, name: str = "offsets") -> dict[TopicPartition, OffsetAnd
     return {as_partition(tp, name): _offset(offset, f"{name}: the offset of {tp}") for tp, offset in given.items()}
 
 
-def offsets_consumed(given: Any, group: Any) -> dict[TopicPartition, OffsetAndMetadata]:
+def offsets_consumed(given: Any, group: ConsumerGroupMetadata | str) -> dict[TopicPartition, OffsetAndMetadata]:
     """Return the offsets to commit, with the leader epochs that the consumer knew whose `group_metadata()` this is."""
     from barnabas.client.consumer.offsets import MemberMetadata, with_epochs
 

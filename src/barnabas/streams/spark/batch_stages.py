@@ -1,8 +1,8 @@
 """Which tasks a batch has, stage by stage, and what each of them reads. No I/O.
 
 The source plans what lies in topics of others. What a task reads of repartition topics is settled here, by what is
-decided and what the stages before have reported, so that it is the same story whoever repeats the batch, and with
-`repartition.within.batch` switched on or off in between:
+decided and what the stages before have reported, so that a batch that is repeated reads the same, by another driver
+too, and with `repartition.within.batch` switched on or off in between:
 
 - A reader begins where the decision before says that it stands (`read_positions`), never where Spark's offsets say.
 - Within the batch it reads what the reports name: those transactions, up to where they have written. What was left

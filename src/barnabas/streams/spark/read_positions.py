@@ -1,7 +1,7 @@
 """Up to where the tasks have read their topics, as a decision tells it. No I/O.
 
 A task's note says up to where its batch went. A repartition topic that was read within the batch is read, beyond that,
-up to the last offset that any decided batch has written there, whoever has computed it: also where its reader had
+up to the last offset that any decided batch has written there, in any process: also where its reader had
 nothing to do, or was not lost when what it had read was written anew (`barnabas spark repair`).
 """
 
