@@ -12,10 +12,17 @@ from barnabas.network.log_context import client_logger
 if TYPE_CHECKING:
     from barnabas.client.metadata import MetadataAnswer
     from barnabas.errors import KafkaError
+    from barnabas.network.client_request import Request
     from barnabas.network.internal_ports import InternalSender
     from barnabas.network.node import Node
 
 log = client_logger("barnabas.metadata")
+
+# Seconds between two questions because of silent nodes. Controllers of ours give a machine up after some 3 s, so the
+# first few follow each other fast; many clients of a slow broker must not keep the others busy for long.
+_FIRST_DOUBTS_EVERY = 1.0
+_FIRST_DOUBTS = 3
+_DOUBTS_EVERY_AT_MOST = 10.0
 
 
 class DefaultMetadataUpdater:
@@ -25,12 +32,19 @@ class DefaultMetadataUpdater:
     `metadata.recovery.strategy` is none.
     """
 
+    can_doubt = True
+
     def __init__(self, metadata: Metadata, *, request_timeout: float, rebootstrap_trigger: float | None) -> None:
         self._metadata = metadata
         self._request_timeout = request_timeout
         self._rebootstrap_trigger = rebootstrap_trigger
         self._in_progress: MetadataQuery | None = None
         self._trying_since: float | None = None
+        self._answered_at = -math.inf
+        # Sent since the last answer, to nodes that are silent.
+        self._given_up: list[MetadataQuery] = []
+        self._doubts = 0
+        self._next_doubt_at = -math.inf
 
     def fetch_nodes(self) -> list[Node]:
         """See `MetadataUpdater`."""
@@ -67,12 +81,9 @@ class DefaultMetadataUpdater:
             # One that the node does not understand has failed already, and nothing will come to wait for.
             return 0.0 if self._in_progress is None else self._request_timeout
         # One connection in progress is enough to ask on; more would only be a burden.
-        if client.is_any_node_connecting():
-            return client.reconnect_backoff
-        if client.can_connect(node.id, now):
+        if not client.is_any_node_connecting(now) and client.can_connect(node.id, now):
             client.initiate_connect(node, now)
-            return client.reconnect_backoff
-        return math.inf
+        return client.reconnect_backoff
 
     def handle_server_disconnect(self, now: float, node_id: int, error: KafkaError | None) -> None:
         """See `MetadataUpdater`; the cluster may have changed, so fresh metadata is asked for."""
@@ -105,14 +116,48 @@ class DefaultMetadataUpdater:
         elif not message.brokers or query is None:
             self._metadata.failed_update(now)
         else:
-            self._trying_since = None
-            self._metadata.update(
-                message,
-                now,
-                request_version=query.request_version,
-                is_partial=query.is_partial,
-                version=version,
-            )
+            self._take(query, message, now, version)
+
+    def _take(self, query: MetadataQuery, message: MetadataAnswer, now: float, version: int) -> None:
+        self._trying_since = None
+        self._answered_at = now
+        self._given_up.clear()
+        self._metadata.update(
+            message, now, request_version=query.request_version, is_partial=query.is_partial, version=version
+        )
+
+    def give_up_request(self, now: float) -> None:
+        """See `MetadataUpdater`."""
+        if self._in_progress is not None:
+            self._given_up.append(self._in_progress)
+        self.handle_failed_request(now, None)
+
+    def handle_late_response(self, now: float, request: Request, message: MetadataAnswer, version: int) -> None:
+        """See `MetadataUpdater`; of no use when another has answered since: a node that was away may know less."""
+        for query in self._given_up:
+            if query.message is request and message.brokers and not message.error_code:
+                self._take(query, message, now, version)
+                break
+
+    def is_gone(self, node_id: int, since: float) -> bool:
+        """See `MetadataUpdater`; bootstrap servers, whose ids are negative, are listed under other ids."""
+        if node_id < 0 or self._answered_at <= since:
+            return False
+        cluster = self._metadata.fetch()
+        return not cluster.is_bootstrap_configured and cluster.node(node_id) is None
+
+    def time_to_next_doubt(self, now: float) -> float:
+        """See `MetadataUpdater`."""
+        return max(self._next_doubt_at - now, 0.0)
+
+    def doubt(self, now: float) -> None:
+        """See `MetadataUpdater`; what is asked in vain is asked more and more slowly, until there was no doubt long."""
+        if now - self._next_doubt_at >= _DOUBTS_EVERY_AT_MOST:
+            self._doubts = 0
+        self._doubts += 1
+        wait = _FIRST_DOUBTS_EVERY * 2.0 ** min(max(self._doubts - _FIRST_DOUBTS, 0), 64)
+        self._next_doubt_at = now + min(wait, _DOUBTS_EVERY_AT_MOST)
+        self._metadata.request_update(reset_equivalent_backoff=False)
 
     def needs_rebootstrap(self, now: float) -> bool:
         """See `MetadataUpdater`."""

@@ -17,6 +17,10 @@ nothing refers to it; a large record is sent from where it lies.
 Rule 5. **Metadata goes first.** `poll` asks a `MetadataUpdater` before everything else; while a metadata request is
 due no node is ready.
 
+Rule 6. **Who is silent is asked about, and who is gone is left.** A node that owes an answer or a connection for longer
+than `silent_nodes.PATIENCE` has the `MetadataUpdater` ask another one, ever more slowly; when metadata that came since
+do not list it, its connection is closed as if lost.
+
 The parts: `ClusterConnectionStates` (when a broker may be tried), `ApiVersions` (what each
 understands, and in which version it is asked),
 `InFlightRequests` (FIFO for each node), `IdleExpiryManager`, `RequestBuilder` (a request whose content depends on the

@@ -240,6 +240,10 @@ class ClusterConnectionStates:
         nodes = self._nodes
         return min(nodes[n].last_attempt + nodes[n].setup_timeout - now for n in self._connecting)
 
+    def nodes_connecting(self) -> list[int]:
+        """List the nodes that a connection is being made to."""
+        return list(self._connecting)
+
     def nodes(self) -> list[int]:
         """List the nodes that a connection was tried to."""
         return list(self._nodes)

@@ -9,19 +9,30 @@ from typing import TYPE_CHECKING
 from barnabas.errors import IllegalStateError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from barnabas.network.client_request import ClientRequest
 
 
 class InFlightRequest:
-    """A sent request: its `version` and when it went out. An internal one is the NetworkClient's own."""
+    """A sent request: its `version` and when it went out. An internal one is the NetworkClient's own.
 
-    __slots__ = ("is_internal", "request", "sent_at", "version")
+    `kept_for` is for how many seconds the broker may keep it by design; `awaited_since` is when its answer became the
+    next one that the node owes. A Metadata request that `is_given_up` was sent to another node, too.
+    """
 
-    def __init__(self, request: ClientRequest, version: int, is_internal: bool, sent_at: float) -> None:
+    __slots__ = ("awaited_since", "is_given_up", "is_internal", "kept_for", "request", "sent_at", "version")
+
+    def __init__(
+        self, request: ClientRequest, version: int, is_internal: bool, sent_at: float, kept_for: float = 0.0
+    ) -> None:
         self.request = request
         self.version = version
         self.is_internal = is_internal
         self.sent_at = sent_at
+        self.kept_for = kept_for
+        self.awaited_since = sent_at
+        self.is_given_up = False
 
 
 class InFlightRequests:
@@ -40,9 +51,13 @@ class InFlightRequests:
             queue = self._queues[in_flight.request.destination] = deque()
         queue.append(in_flight)
 
-    def complete_next(self, node_id: int) -> InFlightRequest:
+    def complete_next(self, node_id: int, now: float) -> InFlightRequest:
         """Remove the oldest request of a node: the one that a response answers."""
-        return self._queue(node_id).popleft()
+        queue = self._queue(node_id)
+        answered = queue.popleft()
+        if queue:
+            queue[0].awaited_since = now
+        return answered
 
     def complete_last_sent(self, node_id: int) -> InFlightRequest:
         """Remove the newest request of a node: the one whose sending has just been completed."""
@@ -51,6 +66,19 @@ class InFlightRequests:
     def last_sent(self, node_id: int) -> InFlightRequest:
         """Return the newest request of a node."""
         return self._queue(node_id)[-1]
+
+    def first(self, node_id: int) -> InFlightRequest | None:
+        """Return the oldest request of a node, if there is one."""
+        queue = self._queues.get(node_id)
+        return queue[0] if queue else None
+
+    def firsts(self) -> list[InFlightRequest]:
+        """Return the oldest request of each node that has one."""
+        return [queue[0] for queue in self._queues.values() if queue]
+
+    def of_node(self, node_id: int) -> Collection[InFlightRequest]:
+        """Return the requests of a node, oldest first."""
+        return self._queues.get(node_id, ())
 
     def _queue(self, node_id: int) -> deque[InFlightRequest]:
         queue = self._queues.get(node_id)

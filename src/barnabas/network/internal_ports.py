@@ -41,8 +41,8 @@ class InternalSender(Protocol):
     def has_ready_nodes(self, now: float) -> bool:
         """Whether any connection is ready."""
 
-    def is_any_node_connecting(self) -> bool:
-        """Whether a connection to any known node is being made."""
+    def is_any_node_connecting(self, now: float) -> bool:
+        """Whether a connection to any known node is being made, and not for too long yet."""
 
 
 class InternalRequests(Protocol):

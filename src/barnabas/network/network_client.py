@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from barnabas import anatomy
@@ -30,6 +31,7 @@ from barnabas.network.node import Node
 from barnabas.network.node_api_versions import NodeApiVersions
 from barnabas.network.poll_result import PollResult
 from barnabas.network.selectable import Buffer, Selectable
+from barnabas.network.silent_nodes import SilentNodes, kept_for
 from barnabas.network.telemetry_sender import TELEMETRY_APIS, TelemetrySender
 from barnabas.network.throttling import throttle_seconds
 from barnabas.protocol.api import ApiKey
@@ -77,6 +79,7 @@ class NetworkClient:
         self.metrics = NetworkMetrics() if metrics is None else metrics
         self.in_flight_requests = InFlightRequests(settings.max_in_flight_requests)
         self._states = ClusterConnectionStates(settings, random)
+        self._silent = SilentNodes(self.in_flight_requests, self._states, is_watched=metadata_updater.can_doubt)
         max_idle = settings.connections_max_idle
         self._connections = BrokerConnections(selector, self._states, client_id, self.metrics, max_idle)
         self._api_versions = self._connections.api_versions
@@ -115,6 +118,7 @@ class NetworkClient:
         """Begin to connect to a node that `connection_states` allows to be connected to."""
         was_torn, self._is_torn = self._is_torn, True
         self._connections.connect(node, now)
+        self._silent.expect(now)
         self._is_torn = was_torn
 
     def connection_delay(self, node: Node, now: float) -> float:
@@ -145,9 +149,17 @@ class NetworkClient:
         """Return the node to ask when any will do.
 
         One that is ready with the fewest requests in flight, else one that is connecting, else one that may be
-        connected to (the one tried longest ago). None when all are in their backoff.
+        connected to (the one tried longest ago). None when all are in their backoff. One that is silent only where no
+        other can be asked, now or when it has answered.
         """
         nodes = self._metadata_updater.fetch_nodes()
+        others = [node for node in nodes if not self._silent.is_silent(node.id, now)]
+        found = self._least_loaded_of(others, now)
+        if found is None and len(others) < len(nodes) and not any(self._states.is_ready(n.id, now) for n in others):
+            found = self._least_loaded_of(nodes, now)
+        return found
+
+    def _least_loaded_of(self, nodes: list[Node], now: float) -> Node | None:
         best: Node | None = None
         fewest = math.inf
         connecting: Node | None = None
@@ -184,9 +196,10 @@ class NetworkClient:
         """Whether any known node has a ready connection, busy or not."""
         return any(self._states.is_ready(node.id, now) for node in self._metadata_updater.fetch_nodes())
 
-    def is_any_node_connecting(self) -> bool:
-        """Whether a connection to any known node is being made."""
-        return any(self._states.is_connecting(node.id) for node in self._metadata_updater.fetch_nodes())
+    def is_any_node_connecting(self, now: float) -> bool:
+        """Whether a connection to any known node is being made, and not for too long yet."""
+        nodes = self._metadata_updater.fetch_nodes()
+        return any(self._states.is_connecting(n.id) and not self._silent.is_silent(n.id, now) for n in nodes)
 
     def new_client_request(
         self,
@@ -242,7 +255,8 @@ class NetworkClient:
         except Exception as error:  # noqa: BLE001  what cannot be written fails this request, and nothing else
             self._abort(request, is_internal, _as_kafka_error(request, error), now)
         else:
-            self.in_flight_requests.add(InFlightRequest(request, version, is_internal, now))
+            self.in_flight_requests.add(InFlightRequest(request, version, is_internal, now, kept_for(message)))
+            self._silent.expect(now)
             if anatomy.active is not None:
                 self._tell_in_flight(anatomy.active, request, sum(map(len, parts)))
             self._connections.on_used(request.destination, now)
@@ -276,6 +290,10 @@ class NetworkClient:
         if owner is not None:
             owner.handle_failed_request(now, error)
 
+    def _fail_in_flight(self, in_flight: InFlightRequest, now: float) -> None:
+        if not in_flight.is_given_up:
+            self._fail_internal(in_flight.request, None, now)
+
     def poll(self, timeout: float, now: float) -> list[ClientResponse]:
         """Transmit and receive.
 
@@ -306,6 +324,8 @@ class NetworkClient:
         if now - began >= until_timeout:
             self._handle_timed_out_connections(result)
             self._handle_timed_out_requests(result)
+        if now >= self._silent.next_look:
+            self._handle_silent_nodes(result)
         if self._metadata_updater.needs_rebootstrap(now):
             self._rebootstrap(result)
         self._connections.close_idle(now, self.in_flight_requests.count)
@@ -351,6 +371,7 @@ class NetworkClient:
             self.request_timeout,
             self.in_flight_requests.time_to_next_timeout(now),
             self._states.time_to_next_setup_timeout(now),
+            self._silent.next_look - now,
         )
 
     def _complete_responses(self, responses: list[ClientResponse]) -> None:
@@ -379,7 +400,7 @@ class NetworkClient:
             if not self.in_flight_requests.count(node_id):
                 # Already given up on: what came before it on this connection could not be read.
                 continue
-            in_flight = self.in_flight_requests.complete_next(node_id)
+            in_flight = self.in_flight_requests.complete_next(node_id, now)
             request = in_flight.request
             if anatomy.active is not None:
                 self._tell_answered(anatomy.active, request)
@@ -395,8 +416,13 @@ class NetworkClient:
                 self._states.throttle(node_id, now + pause)
             if not in_flight.is_internal:
                 result.answer(in_flight, message)
+            elif in_flight.is_given_up:
+                self._metadata_updater.handle_late_response(now, request.message, message, in_flight.version)
+                self._silent.look_at(now)
             elif (owner := self._owner(request)) is not None:
                 owner.handle_successful_response(now, message, in_flight.version)
+                # It may have said that a silent node is gone.
+                self._silent.look_at(now)
             elif not self._connections.handle_api_versions(node_id, in_flight.version, message, now):
                 self._disconnect(node_id, result)
 
@@ -415,7 +441,7 @@ class NetworkClient:
         node_id = in_flight.request.destination
         log.error("%s: disconnecting from node %s: %s", self.client_id, node_id, error)
         if in_flight.is_internal:
-            self._fail_internal(in_flight.request, None, result.now)
+            self._fail_in_flight(in_flight, result.now)
         else:
             result.fail(in_flight, error)
         self._disconnect(node_id, result)
@@ -451,7 +477,7 @@ class NetworkClient:
             if anatomy.active is not None:
                 self._tell_answered(anatomy.active, in_flight.request, reason)
             if in_flight.is_internal:
-                self._fail_internal(in_flight.request, None, result.now)
+                self._fail_in_flight(in_flight, result.now)
             else:
                 error = authentication_error or result.lost(in_flight, reason)
                 result.fail(in_flight, error, timed_out=timed_out)
@@ -474,6 +500,35 @@ class NetworkClient:
             timeout = self._states.setup_timeout(node_id)
             log.info("%s: node %s did not accept a connection within %.3f s", self.client_id, node_id, timeout)
             self._disconnect(node_id, result, "the connection was not made in time", timed_out=True)
+
+    def _handle_silent_nodes(self, result: PollResult) -> None:
+        """Leave the silent nodes that the cluster does not list any more; ask others about those it does."""
+        now, updater = result.now, self._metadata_updater
+        waited_for = []
+        for node_id, since in self._silent.look(now):
+            if updater.is_gone(node_id, since):
+                log.info("%s: leaving node %s: it is silent, and not listed any more", self.client_id, node_id)
+                self._disconnect(node_id, result, "the cluster does not list this node any more")
+            else:
+                waited_for.append(node_id)
+        if not waited_for:
+            return
+        if all(self._silent.is_silent(node.id, now) for node in updater.fetch_nodes()):
+            # There is no other node to ask.
+            self._silent.expect(now)
+            return
+        if updater.time_to_next_doubt(now) <= 0:
+            self._give_up_metadata_of(waited_for, now)
+            updater.doubt(now)
+        self._silent.look_at(now + updater.time_to_next_doubt(now))
+
+    def _give_up_metadata_of(self, silent: list[int], now: float) -> None:
+        """Have another node asked for the metadata that a silent one was asked for."""
+        for in_flight in chain.from_iterable(map(self.in_flight_requests.of_node, silent)):
+            is_of_updater = in_flight.is_internal and self._owner(in_flight.request) is self._metadata_updater
+            if is_of_updater and not in_flight.is_given_up:
+                in_flight.is_given_up = True
+                self._metadata_updater.give_up_request(now)
 
     def _rebootstrap(self, result: PollResult) -> None:
         for node in self._metadata_updater.fetch_nodes():

@@ -98,7 +98,7 @@ class TelemetrySender:
         return 0.0 if self._sticky_node is None else self._telemetry.time_to_next_request(now)
 
     def _wait_for_node(self, now: float, client: InternalSender) -> float:
-        if self._telemetry.is_awaited and not client.has_ready_nodes(now) and not client.is_any_node_connecting():
+        if self._telemetry.is_awaited and not client.has_ready_nodes(now) and not client.is_any_node_connecting(now):
             node = client.least_loaded_node(now)
             if node is not None and client.can_connect(node.id, now):
                 client.initiate_connect(node, now)

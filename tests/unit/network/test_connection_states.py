@@ -155,12 +155,12 @@ def add(in_flight: InFlightRequests, node_id: int, sent_at: float = 0.0, timeout
 def test_requests_are_answered_in_the_order_they_were_sent() -> None:
     in_flight = InFlightRequests(5)
     first, second, third = (add(in_flight, 1) for _ in range(3))
-    assert in_flight.complete_next(1) is first
+    assert in_flight.complete_next(1, 0.0) is first
     assert in_flight.last_sent(1) is third
     assert in_flight.complete_last_sent(1) is third
-    assert in_flight.complete_next(1) is second
+    assert in_flight.complete_next(1, 0.0) is second
     assert in_flight.count() == 0
-    for ask in (in_flight.complete_next, in_flight.complete_last_sent, in_flight.last_sent):
+    for ask in (lambda node: in_flight.complete_next(node, 0.0), in_flight.complete_last_sent, in_flight.last_sent):
         with pytest.raises(IllegalStateError, match="no in-flight requests for node 1"):
             ask(1)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas import errors
@@ -104,6 +106,42 @@ def test_to_a_new_leader_the_first_batch_goes_alone() -> None:
     harness.settle()
 
     assert harness.sent_values(node=2) == [[b"4"], [b"5"]]
+
+
+def test_a_batch_at_a_leader_that_is_gone_goes_to_the_next_one_at_once_and_the_others_follow() -> None:
+    """A machine that dies silently says nothing on its connections; the metadata do."""
+    harness = Harness(batch_size=1, nodes=2)
+    harness.send(b"before")
+    harness.settle()
+    harness.respond()
+    for number in range(2):
+        harness.send(b"%d" % number)
+    harness.settle()
+    lost = [batch.base_sequence for batch in harness.batches()]
+    assert lost == [1, 2]
+
+    answer = harness.metadata_answer
+    harness.leaders, harness.leader_epoch = lambda partition: 2, 1
+
+    def without_the_first() -> Any:
+        response = answer()
+        response.brokers = response.brokers[1:]
+        return response
+
+    harness.selector.handlers = {**(harness.selector.handlers or {}), ApiKey.METADATA: lambda _: without_the_first()}
+    harness.turn(1.0)
+    harness.send(b"2")
+    for _ in range(4):
+        harness.turn(0.1)
+        harness.settle()
+    sent = []
+    for _ in range(3):
+        sent += [batch.base_sequence for batch in harness.batches(2)][:1]
+        harness.respond(node=2, base_offset=len(sent))
+        harness.settle()
+
+    assert sent == [*lost, 3]
+    assert harness.now < 1002.0
 
 
 def test_while_a_batch_is_in_flight_at_another_broker_nothing_goes_to_the_leader_of_before() -> None:
