@@ -377,8 +377,10 @@ def sockets(console: RunningConsole) -> int:
 def test_logging_out_ends_the_session_its_streams_and_its_clients(console: RunningConsole) -> None:
     before = sockets(console)
     one = visitor(console, "reader")
-    stream = threading.Thread(target=one.stream, args=("/api/events?kinds=overview",))
+    has_begun = threading.Event()
+    stream = threading.Thread(target=one.stream, args=("/api/events?kinds=overview", has_begun.set))
     stream.start()
+    assert has_begun.wait(30)
     one.get("/api/topics")
     eventually(lambda: sockets(console) > before + 1)
     status, headers, _ = one.ask(

@@ -6,6 +6,7 @@ import http.client
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -36,15 +37,17 @@ class Visitor:
         return self
 
     def ask(
-        self, method: str, path: str, body: str | None = None, headers: dict[str, str] | None = None
-    ) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers by name in lower case, and body."""
+        self, method: str, path: str, body: str | None = None, headers: dict[str, str] | None = None,
+        begun: Callable[[], object] = lambda: None,
+    ) -> tuple[int, dict[str, str], bytes]:  # fmt: skip
+        """Status, headers by name in lower case, and body; `begun` is called when the body is about to come."""
         connection = http.client.HTTPConnection(self.address, timeout=TIMEOUT)
         given = {"Cookie": self.cookie, **(headers or {})}
         try:
             connection.request(method, path, body, given)
             response = connection.getresponse()
             found = {name.lower(): value for name, value in response.getheaders()}
+            begun()
             return response.status, found, response.read()
         finally:
             connection.close()
@@ -79,9 +82,9 @@ class Visitor:
             connection.close()
         raise AssertionError(f"the stream ended without {wanted}")
 
-    def stream(self, path: str) -> list[tuple[str, Any]]:
+    def stream(self, path: str, begun: Callable[[], object] = lambda: None) -> list[tuple[str, Any]]:
         """All events of a stream that ends, in order."""
-        status, _, body = self.ask("GET", path)
+        status, _, body = self.ask("GET", path, begun=begun)
         assert status == 200, body
         events = [part.split("\n", 1) for part in body.decode().split("\n\n") if part.startswith("event: ")]
         return [(kind.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for kind, data in events]

@@ -19,6 +19,7 @@ from barnabas.spark.batch_reader import KafkaBatchReader
 from barnabas.spark.data_source import BarnabasDataSource
 from barnabas.spark.exactly_once.stream_writer import ExactlyOnceStreamWriter
 from barnabas.spark.fetch_loop import _Task
+from barnabas.spark.kafka_fetcher import append_all
 from barnabas.spark.options import SinkOptions, SourceOptions
 from barnabas.spark.sink import KafkaStreamWriter
 from barnabas.spark.stream_reader import KafkaStreamReader
@@ -80,7 +81,7 @@ def test_no_option_that_holds_a_secret_is_shown(
     try:
         shown.append(BarnabasDataSource({**servers, **secret, **strategy}).schema())
         source = SourceOptions({**servers, **secret, **strategy}, streaming=streaming)
-        shown += [str(source.__dict__), repr(_Task(source, None, frozenset(), {}))]  # type: ignore[arg-type]
+        shown += [str(source.__dict__), repr(_Task(source, None, frozenset(), {}, append_all))]  # type: ignore[arg-type]
         shown += [repr(KafkaBatchReader(source)), str(KafkaStreamReader(source).__dict__)]
     except KafkaError as error:
         shown += shown_by(error)

@@ -20,6 +20,7 @@ pytest.importorskip("pyspark")
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.streams import StreamsBuilder
 from barnabas.streams.spark import kafka_streams
+from barnabas.streams.spark.group_offsets import Standing
 from barnabas.streams.spark.kafka_streams import KafkaStreams, State, StreamThreadExceptionResponse
 from tests.contract.waiting import eventually
 from tests.support.line_errors import EVERY, LineErrors, check_places
@@ -118,7 +119,7 @@ class Played(KafkaStreams):
     def _start_query(self) -> None:
         self.queries.append(PlayedQuery(*self.to_come[len(self.queries)]))
         self._query = self.queries[-1]  # type: ignore[assignment]
-        self._batches: Any = SimpleNamespace(error=None, decided={})
+        self._batches: Any = SimpleNamespace(error=None, decided={}, standing=Standing({}, 0))
 
     def _watch_to_the_end(self) -> None:
         with self.errors.watching():

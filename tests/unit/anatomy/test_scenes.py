@@ -163,7 +163,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> recording.Recording:
 def of_a_cluster() -> list[tuple[float, Event]]:
     """Three brokers of a seed with one partition, which fail in turn, and a controller that becomes active."""
     recorder = Recorder(lambda: cluster.world.now)
-    cluster = ReplicatedCluster(3)
+    cluster = ReplicatedCluster(19)
     anatomy.start(recorder)
     try:
         CoreController()
