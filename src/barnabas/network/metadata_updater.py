@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.network.internal_ports import InternalRequests, InternalSender
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from barnabas.errors import KafkaError
     from barnabas.network.client_request import Request
     from barnabas.network.node import Node
+    from barnabas.protocol.messages.describe_cluster_response import DescribeClusterResponse
     from barnabas.protocol.messages.metadata_response import MetadataResponse
 
 
@@ -44,7 +45,9 @@ class MetadataUpdater(InternalRequests, Protocol):
     def give_up_request(self, now: float) -> None:
         """Go on without the answer to the request that was sent: the node that has it is silent."""
 
-    def handle_late_response(self, now: float, request: Request, message: Any, version: int) -> None:
+    def handle_late_response(
+        self, now: float, request: Request, message: MetadataResponse | DescribeClusterResponse, version: int
+    ) -> None:
         """Take the answer to a request that was given up, if it is of use still."""
 
     def needs_rebootstrap(self, now: float) -> bool:
@@ -100,7 +103,9 @@ class ManualMetadataUpdater:
     def give_up_request(self, now: float) -> None:
         """See `MetadataUpdater`: nothing to do."""
 
-    def handle_late_response(self, now: float, request: Request, message: Any, version: int) -> None:
+    def handle_late_response(
+        self, now: float, request: Request, message: MetadataResponse | DescribeClusterResponse, version: int
+    ) -> None:
         """See `MetadataUpdater`: nothing to do."""
 
     def needs_rebootstrap(self, now: float) -> bool:
