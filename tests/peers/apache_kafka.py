@@ -131,8 +131,8 @@ class ApacheKafka:
             options = ("-t", "YmFybmFiYXMtcGVlci0wMQ", "-c", str(properties), *self._format_options)
             self._java("kafka.tools.StorageTool", "format", *options)
         jars = self._class_path or classpath()
-        options = [f"-Xmx{self._heap}", *(f"-D{name}={value}" for name, value in self.system.items())]
-        command = [*self.prefix, "java", *options, "-cp", jars, "kafka.Kafka", str(properties)]
+        jvm = [f"-Xmx{self._heap}", *(f"-D{name}={value}" for name, value in self.system.items())]
+        command = [*self.prefix, "java", *jvm, "-cp", jars, "kafka.Kafka", str(properties)]
         with (self.folder / "kafka.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
 
