@@ -68,6 +68,10 @@ class PushTarget(Protocol):
         """What is told to a broker of this epoch or before is for another process in this broker's place."""
 
     @property
+    def is_undecided(self) -> bool:
+        """Whether it is not known yet which epochs are for another process: what is told waits for that."""
+
+    @property
     def failed_roles(self) -> Mapping[TopicPartition, errors.KafkaError]:
         """The partitions whose role could not be taken."""
 
@@ -120,16 +124,17 @@ class ControllerPushes:
         """Line a request up; it is answered when it has been carried out."""
         operation = DelayedOperation()
         self._queue.append(_Push(broker.replica_manager, request, operation))
-        self._go_on()
+        self.go_on()
         return operation
 
     def retry(self) -> None:
         """Read again what was not read for want of a connection."""
         self._is_busy = False
-        self._go_on()
+        self.go_on()
 
-    def _go_on(self) -> None:
-        while self._queue and not self._is_busy:
+    def go_on(self) -> None:
+        """Carry out what is in line, if nothing has to be waited for."""
+        while self._queue and not self._is_busy and not self._target.is_undecided:
             push = self._queue[0]
             new = {} if self._stale(push.request) else unknown_topics(self._target.image, push.request)
             if not new:
@@ -141,7 +146,7 @@ class ControllerPushes:
                 if self._is_busy and self._queue and self._queue[0] is push:
                     self._is_busy = False
                     self._carry_out(push, settings)
-                    self._go_on()
+                    self.go_on()
 
             self._target.read_topic_settings(list(new), read)
 

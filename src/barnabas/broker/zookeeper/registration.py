@@ -61,6 +61,13 @@ class Registration:
         #: What is told to a broker of this epoch, or an earlier one, is for another process in this one's place, the
         #: broker's last life for instance; so is all before this one begins to register.
         self.other_epoch = _LATEST
+        #: Told when what was asked of ZooKeeper tells which epochs are for another process.
+        self.on_decided: Callable[[], None] = lambda: None
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether it has begun, and ZooKeeper has not said yet what is for this process and what for another one."""
+        return self.other_epoch == self.broker_epoch == NO_EPOCH
 
     def begin(self, data: Callable[[], bytes]) -> None:
         """Register from now on, with what `data` gives."""
@@ -129,8 +136,10 @@ class Registration:
                     f"another process with broker.id={self._me} is registered in ZooKeeper; this one waits until it is "
                     "gone. If it was this broker's last life, its session expires after zookeeper.session.timeout.ms"
                 )
+            self.on_decided()
         else:
             self.broker_epoch = result.created
             self._done()
             # Last: what a fault has kept from being done is done when all begins anew.
             self._is_registered, self._is_waiting = True, False
+            self.on_decided()

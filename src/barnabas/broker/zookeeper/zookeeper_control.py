@@ -103,6 +103,7 @@ class ZooKeeperControl:
         self._on_state: Callable[[LifecycleState], None] = lambda state: None
         self._registration = Registration(self._me, self._session, report, self._registered)
         self._pushes = ControllerPushes(self._me, self)
+        self._registration.on_decided = self._pushes.go_on
         self.image = MetadataImage()
         self.is_caught_up = False
         self.problem: Exception | None = None
@@ -390,6 +391,11 @@ class ZooKeeperControl:
     def other_epoch(self) -> int:
         """See `PushTarget`."""
         return self._registration.other_epoch
+
+    @property
+    def is_undecided(self) -> bool:
+        """See `PushTarget`."""
+        return self._registration.is_undecided
 
     @property
     def failed_roles(self) -> Mapping[TopicPartition, errors.KafkaError]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas import errors
+from barnabas.broker.metadata.metadata_image import Endpoint
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.testing.simulator.cluster.zookeeper_model import ModelZooKeeper
 from tests.support.zookeeper_member import ME, ZooKeeperBroker, has_topic, known, leading
@@ -37,6 +40,49 @@ def test_what_is_for_another_process_in_its_place_is_refused() -> None:
     zookeeper.deliver()
     answer = found.update(broker_epoch=before.control.broker_epoch)
     assert answer.error_code == errors.StaleBrokerEpochError.code
+
+
+@pytest.mark.parametrize("topics", [[], [leading("flights", FLIGHTS, [ME, 1], epoch=3, version=3)]])
+@pytest.mark.parametrize("is_there", [True, False], ids=["znode is there", "session is over"])
+def test_what_its_last_life_was_told_is_not_obeyed_while_it_registers(*, is_there: bool, topics: list[Any]) -> None:
+    """The controller sends it again to whom it finds at the address, and ZooKeeper has not answered yet."""
+    zookeeper = ModelZooKeeper()
+    before = ZooKeeperBroker(zookeeper).register()
+    if is_there:
+        before.session.waiting.clear()
+        zookeeper.forget_watches(before.session.id)
+    else:
+        before.session.expire()
+    found = ZooKeeperBroker(zookeeper)
+    has_topic(zookeeper, "flights", FLIGHTS, [ME, 1])
+    here = {"PLAINTEXT": Endpoint("127.0.0.1", 9092)}
+    found.control.register(here, bytes(16), -1, found.states.append)
+    answer = found.lead(*topics, broker_epoch=before.control.broker_epoch)
+    assert answer.error_code == errors.StaleBrokerEpochError.code
+    assert found.partition("flights") is None
+
+
+def test_what_is_told_to_a_life_that_does_not_know_its_epoch_yet_is_obeyed_when_it_does() -> None:
+    """The controller hears of a registration before the broker itself."""
+    zookeeper = ModelZooKeeper()
+    found = ZooKeeperBroker(zookeeper)
+    has_topic(zookeeper, "flights", FLIGHTS, [ME, 1])
+    found.control.register({"PLAINTEXT": Endpoint("127.0.0.1", 9092)}, bytes(16), -1, found.states.append)
+    epoch = zookeeper.nodes[MINE].created
+    assert found.control.broker_epoch < epoch
+    answer = found.lead(leading("flights", FLIGHTS, [ME, 1], epoch=3, version=3), broker_epoch=epoch)
+    assert answer.error_code == errors.NONE
+    assert found.partition("flights").leader_epoch == 3
+
+
+def test_what_is_for_a_process_that_is_waited_for_is_refused_at_once() -> None:
+    zookeeper = ModelZooKeeper()
+    before = ZooKeeperBroker(zookeeper).register()
+    found = ZooKeeperBroker(zookeeper)
+    found.control.register({"PLAINTEXT": Endpoint("elsewhere", 9092)}, bytes(16), -1, found.states.append)
+    answer = found.update(broker_epoch=before.control.broker_epoch)
+    assert answer.error_code == errors.StaleBrokerEpochError.code
+    assert zookeeper.nodes[MINE].owner == before.session.id
 
 
 def taken_for_dead(*replicas: int) -> ZooKeeperBroker:
