@@ -27,6 +27,7 @@ SOON = {
     "followers that lag stay in the ISR": 6,
     "whose end was not clean stays eligible": 2,
     "a controller writes though another one has taken its place": 1,
+    "a broker obeys what its last life was told": 1,
 }
 ALWAYS = ("links cut", "operator: reassign", "operator: move log", "records acknowledged", "commits")
 #: What the nightly form plays.

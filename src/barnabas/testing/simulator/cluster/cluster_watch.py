@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.metadata.partition_registration import NO_LEADER
 from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.testing.simulator.cluster.watched_control import WatchedControl
 
 if TYPE_CHECKING:
     from barnabas.broker.partition import Partition
@@ -106,6 +107,21 @@ class ClusterWatch:
             if epoch < self._control_epochs.get(life, 0):
                 self._violate(f"broker {life.number} goes by controller epoch {epoch}, after a later one")
             self._control_epochs[life] = epoch
+            if isinstance(broker.member.control, WatchedControl):
+                self._look_at_obedience(life, broker.member.control)
+
+    def _look_at_obedience(self, life: _Life, control: WatchedControl) -> None:
+        """Demand that a broker refuses what was told to an earlier process of it: it names that one's registration."""
+        zookeeper = self._plane.zookeeper
+        assert zookeeper is not None, "it is told by a controller under ZooKeeper"
+        for request in control.take_obeyed():
+            told = zookeeper.registered_lives.get(request.broker_epoch, life.life)
+            if told < life.life:
+                what = type(request).__name__.removesuffix("Request")
+                self._violate(
+                    f"broker {life.number} obeys in its life {life.life} a {what} that was told to its life {told} "
+                    f"(broker epoch {request.broker_epoch})"
+                )
 
     # --- who is in sync
 

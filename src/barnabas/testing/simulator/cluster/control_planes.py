@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.broker.membership.kraft_control import KRaftControl
-from barnabas.broker.zookeeper.zookeeper_control import ZooKeeperControl
 from barnabas.network.node import Node
 from barnabas.testing.simulator.cluster import simulated_controller
 from barnabas.testing.simulator.cluster.cluster_partitions import partitions_of
 from barnabas.testing.simulator.cluster.simulated_controller import SimulatedController
 from barnabas.testing.simulator.cluster.simulated_lifelines import SimulatedLifelines
 from barnabas.testing.simulator.cluster.simulated_zookeeper import SimulatedSession, SimulatedZooKeeper
+from barnabas.testing.simulator.cluster.watched_control import WatchedControl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -173,7 +173,7 @@ class ZooKeeperPlane:
         session = SimulatedSession(self._zookeeper, member, config.get_int("zookeeper.session.timeout.ms") / 1000)
         member.on_clean_end.append(session.close)
         world, process = member.world, member.process
-        return ZooKeeperControl(config, session, member.random, member.warn, lambda: world.now_ms(process), cluster_id)
+        return WatchedControl(config, session, member.random, member.warn, lambda: world.now_ms(process), cluster_id)
 
     def active(self, brokers: Sequence[ClusterMachine]) -> list[ClusterMachine]:
         """See `Plane`."""
@@ -188,5 +188,5 @@ class ZooKeeperPlane:
 
 def hold_lifelines(member: ClusterMachine, control: ControlPlane) -> None:
     """Hold the connections by which a controller under ZooKeeper sees the end of brokers; none under a quorum."""
-    if isinstance(control, ZooKeeperControl):
+    if isinstance(control, WatchedControl):
         SimulatedLifelines(member, control.lifelines)

@@ -14,7 +14,15 @@ from barnabas.broker.zookeeper.controller.controller_znodes import (
     decode_controller,
     decode_epoch,
 )
-from barnabas.broker.zookeeper.operations import ConnectionLostError, Create, Delete, Multi, SetData, ZooKeeperError
+from barnabas.broker.zookeeper.operations import (
+    ConnectionLostError,
+    Create,
+    Created,
+    Delete,
+    Multi,
+    SetData,
+    ZooKeeperError,
+)
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.testing.simulator.cluster.zookeeper_model import ModelZooKeeper
 from barnabas.testing.simulator.world import Process
@@ -28,6 +36,8 @@ if TYPE_CHECKING:
 _AGAIN = 1.0
 #: The end of the path of what is decided of a partition, and a session that none of the brokers has.
 _STATE, _OPERATOR = "/state", 0
+#: With what the path of a broker's registration begins.
+_BROKER = f"{znodes.BROKER_IDS}/"
 
 
 class SimulatedZooKeeper:
@@ -38,6 +48,8 @@ class SimulatedZooKeeper:
         self.world = network.world
         self.process = Process("zookeeper")
         self.model = ModelZooKeeper()
+        #: Which life of a broker has registered in which broker epoch.
+        self.registered_lives: dict[int, int] = {}
         self._heard_at: dict[int, float] = {}
         self._connections: dict[int, Connection] = {}
 
@@ -74,6 +86,8 @@ class SimulatedZooKeeper:
         self._heard_at[connection.session] = self.world.now
         result = self.model.carry_out(connection.session, operation)
         self._check_states(operation, result)
+        if isinstance(operation, Create) and operation.path.startswith(_BROKER) and isinstance(result, Created):
+            self.registered_lives[result.created] = client.life
         connection.to_client.send(lambda: client.answered(connection, done, result))
 
     def _check_states(self, operation: Operation, result: Result) -> None:
@@ -209,7 +223,7 @@ class SimulatedSession:
     def __init__(self, zookeeper: SimulatedZooKeeper, machine: Machine, timeout: float) -> None:
         self._zookeeper = zookeeper
         self._machine = machine
-        self._life = machine.lives
+        self.life = machine.lives
         self._world = machine.world
         self.timeout = timeout
         self.id = 0
@@ -249,7 +263,7 @@ class SimulatedSession:
     @property
     def _is_over(self) -> bool:
         machine = self._machine
-        return self._is_closed or machine.lives != self._life or not machine.is_running
+        return self._is_closed or machine.lives != self.life or not machine.is_running
 
     def _connect(self) -> None:
         if self._is_over:
