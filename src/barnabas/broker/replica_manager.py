@@ -528,7 +528,7 @@ class ReplicaManager:
 
         self._logs.notify_opened(opened, self._metadata.forget_deleted_topics)
         self._logs.notify_moved(self._log_moved)
-        self._logs.note_topics(topic.id for topic in self._metadata.topics())
+        self._logs.note_topics({topic.name: topic.id for topic in self._metadata.topics()}, deleted)
         if not self._logs.unopened:
             self._metadata.forget_deleted_topics()
 

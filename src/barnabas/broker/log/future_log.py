@@ -1,7 +1,7 @@
 """A log on its way to another data directory: copied while it is used, and swapped when the copy has all (KIP-113).
 
 The copy lies in a directory that ends in `-future`. A crash leaves it unfinished, and the next start deletes it; one
-between the two renames of the swap leaves both, whole, and the next start puts one aside (`LogDirectories`).
+between the two renames of the swap leaves both, whole, and the next start puts one aside (`DuplicateLogs`).
 """
 
 from __future__ import annotations

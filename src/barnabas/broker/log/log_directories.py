@@ -12,6 +12,7 @@ from collections import ChainMap, Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
+from barnabas.broker.log.duplicate_logs import DuplicateLogs
 from barnabas.broker.log.filesystem import DirectoryLockedError
 from barnabas.broker.log.log_health import OFFLINE
 from barnabas.broker.log.log_manager import DirectoryState, LogManager
@@ -83,30 +84,19 @@ class LogDirectories:
                     self._note_failure(manager, str(error))
             if not started:
                 raise KafkaStorageError("; ".join(self._problems.values()))
-            self._check_duplicates()
         except KafkaStorageError:
             for manager in started:
                 manager.log_directory.release()
             raise
 
-    def note_topics(self, topic_ids: Iterable[bytes]) -> None:
-        """Take note of the topics that are there at the start: a directory out of service may hold logs of them."""
-        if self._problems:
-            self._unknown = frozenset(topic_ids)
+    def note_topics(self, topic_ids: Mapping[str, bytes], deleted: Collection[bytes] = ()) -> None:
+        """Take note of the topics that are there at the start, by name, and of the ids of those that were deleted.
 
-    def _check_duplicates(self) -> None:
-        """Put aside the second log of a partition: a crash came between the two renames of a move."""
-        found: dict[TopicPartition, LogManager] = {}
-        for manager in self._in_service:
-            for name in list(manager.unopened.checkpoints()):
-                other = found.setdefault(name, manager)
-                if other is not manager:
-                    kept, dropped = (other, manager)
-                    if _recovery_point(manager, name) > _recovery_point(other, name):
-                        kept, dropped = manager, other
-                    found[name] = kept
-                    _warn(f"{name} lies in {other.directory} and {manager.directory}; that in {kept.directory} is used")
-                    dropped.mark_unopened_stray(name)
+        A directory out of service may hold logs of them, and one that is back a second log of a partition.
+        """
+        if self._problems:
+            self._unknown = frozenset(topic_ids.values())
+        DuplicateLogs(topic_ids, deleted).settle(self._in_service, self.now_ms)
 
     def _note_failure(self, manager: LogManager, problem: str) -> None:
         self._problems[manager] = problem
@@ -459,16 +449,6 @@ def _lasting_problem(manager: LogManager) -> str | None:
         if log.is_offline and not log.health.can_be_reopened:
             return log.health.troubles[OFFLINE]
     return None
-
-
-def _recovery_point(manager: LogManager, name: TopicPartition) -> int:
-    return manager.unopened.checkpoints()[name].recovery_point or 0
-
-
-def _warn(message: str) -> None:
-    from logging import getLogger
-
-    getLogger(__name__).warning(message)
 
 
 def _error(message: str) -> None:

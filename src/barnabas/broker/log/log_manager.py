@@ -171,7 +171,7 @@ class LogManager:
     def future(self, name: TopicPartition) -> None:
         """See `LogDirectories.future`: there is none."""
 
-    def note_topics(self, topic_ids: Iterable[bytes]) -> None:
+    def note_topics(self, topic_ids: Mapping[str, bytes], deleted: Collection[bytes] = ()) -> None:
         """Take note of the topics that are there at the start: of no use where there is one directory."""
 
     def note_replicated(self, is_replicated: Callable[[TopicPartition], bool]) -> None:

@@ -12,6 +12,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.faults import insist, run_all
+from barnabas.broker.log.disk_steps import done_at_once
 from barnabas.broker.log.log_loader import LogCheckpoints, LogLoader
 from barnabas.errors import KafkaError
 
@@ -178,6 +179,17 @@ class UnopenedLogs:
             self._abandon(name)
             raise
         return None, read
+
+    def last_epoch_and_end(self, name: TopicPartition, now_ms: int) -> tuple[int, int]:
+        """Return the last leader epoch of a log (-1: none) and its end offset, as recovery leaves it.
+
+        All of it is read here and now, and it is not open afterwards. Raises `OSError` and `KafkaError`.
+        """
+        try:
+            log = done_at_once(self._steps(name, now_ms))
+            return log.leader_epochs.latest_epoch, log.log_end_offset
+        finally:
+            self._abandon(name)
 
     def note_opened(self, name: TopicPartition) -> None:
         """Take note that a log that `advance` has given is in use."""
