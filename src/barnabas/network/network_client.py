@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -29,6 +28,7 @@ from barnabas.network.metadata_updater import MetadataUpdater
 from barnabas.network.network_metrics import NetworkMetrics
 from barnabas.network.node import Node
 from barnabas.network.node_api_versions import NodeApiVersions
+from barnabas.network.node_choice import NodeChoice
 from barnabas.network.poll_result import PollResult
 from barnabas.network.selectable import Buffer, Selectable
 from barnabas.network.silent_nodes import SilentNodes, kept_for
@@ -83,7 +83,15 @@ class NetworkClient:
         max_idle = settings.connections_max_idle
         self._connections = BrokerConnections(selector, self._states, client_id, self.metrics, max_idle)
         self._api_versions = self._connections.api_versions
-        self._random = random
+        self._choice = NodeChoice(
+            self._connections,
+            self._states,
+            self.in_flight_requests,
+            self._silent,
+            metadata_updater,
+            random,
+            self.can_send_request,
+        )
         self._aborted_sends: list[ClientResponse] = []
         self._correlation_id = 0
         self._is_closed = False
@@ -146,60 +154,20 @@ class NetworkClient:
         return self._states.number(node_id)
 
     def least_loaded_node(self, now: float) -> Node | None:
-        """Return the node to ask when any will do.
-
-        One that is ready with the fewest requests in flight, else one that is connecting, else one that may be
-        connected to (the one tried longest ago). None when all are in their backoff. One that is silent only where no
-        other can be asked, now or when it has answered.
-        """
-        nodes = self._metadata_updater.fetch_nodes()
-        others = [node for node in nodes if not self._silent.is_silent(node.id, now)]
-        found = self._least_loaded_of(others, now)
-        if found is None and len(others) < len(nodes) and not any(self._states.is_ready(n.id, now) for n in others):
-            found = self._least_loaded_of(nodes, now)
-        return found
-
-    def _least_loaded_of(self, nodes: list[Node], now: float) -> Node | None:
-        best: Node | None = None
-        fewest = math.inf
-        connecting: Node | None = None
-        connectable: Node | None = None
-        offset = int(self._random.random() * len(nodes))
-        states = self._states
-        for index in range(len(nodes)):
-            node = nodes[(offset + index) % len(nodes)]
-            if self.can_send_request(node.id, now):
-                count = self.in_flight_requests.count(node.id)
-                if count == 0:
-                    return node
-                if count < fewest:
-                    best, fewest = node, count
-            elif states.is_preparing(node.id):
-                connecting = node
-            elif states.can_connect(node.id, now) and (
-                connectable is None or states.last_attempt(connectable.id) > states.last_attempt(node.id)
-            ):
-                connectable = node
-        return best or connecting or connectable
+        """Return the node to ask when any will do, see `NodeChoice.least_loaded`."""
+        return self._choice.least_loaded(now)
 
     def ready_node_with(self, api_key: int, now: float) -> Node | None:
-        """Return the node that can be sent to now and has the fewest requests in flight.
-
-        Of those with the API if there are any; None when none can be sent to.
-        """
-        ready = [node_id for node_id in self._api_versions.nodes() if self.can_send_request(node_id, now)]
-        knowing = [node_id for node_id in ready if self._api_versions.supports(node_id, api_key)]
-        best = min(knowing or ready, key=self.in_flight_requests.count, default=None)
-        return None if best is None else self._connections.node(best)
+        """Return the least loaded node that can be sent to, one with an API if there is any."""
+        return self._choice.ready_with(api_key, now)
 
     def has_ready_connection(self, now: float) -> bool:
         """Whether any known node has a ready connection, busy or not."""
-        return any(self._states.is_ready(node.id, now) for node in self._metadata_updater.fetch_nodes())
+        return self._choice.is_any_ready(now)
 
     def is_any_node_connecting(self, now: float) -> bool:
         """Whether a connection to any known node is being made, and not for too long yet."""
-        nodes = self._metadata_updater.fetch_nodes()
-        return any(self._states.is_connecting(n.id) and not self._silent.is_silent(n.id, now) for n in nodes)
+        return self._choice.is_any_connecting(now)
 
     def new_client_request(
         self,
