@@ -85,7 +85,6 @@ class NetworkClient:
         self._api_versions = self._connections.api_versions
         self._choice = NodeChoice(
             self._connections,
-            self._states,
             self.in_flight_requests,
             self._silent,
             metadata_updater,

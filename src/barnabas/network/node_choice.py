@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from barnabas.network.broker_connections import BrokerConnections
-    from barnabas.network.cluster_connection_states import ClusterConnectionStates
     from barnabas.network.exponential_backoff import RandomSource
     from barnabas.network.in_flight_requests import InFlightRequests
     from barnabas.network.metadata_updater import MetadataUpdater
@@ -28,7 +27,6 @@ class NodeChoice:
     def __init__(
         self,
         connections: BrokerConnections,
-        states: ClusterConnectionStates,
         in_flight: InFlightRequests,
         silent: SilentNodes,
         updater: MetadataUpdater,
@@ -36,7 +34,7 @@ class NodeChoice:
         can_send: Callable[[int, float], bool],
     ) -> None:
         self._connections = connections
-        self._states = states
+        self._states = connections.states
         self._in_flight = in_flight
         self._silent = silent
         self._updater = updater
