@@ -114,6 +114,7 @@ def hunt_for(options: argparse.Namespace) -> int:
         if mutation.name in names:
             cluster = ["--cluster", of_clusters.where(mutation.name)] if options.cluster else []
             kinds = ["--faults", mutation.faults] if mutation.faults else []
+            kinds += ["--workloads", mutation.workloads] if mutation.workloads else []
             missed += not mutations.hunt(mutation.name, options.seeds, options.seed, options.jobs, *cluster, *kinds)
     return 1 if missed else 0
 

@@ -10,13 +10,17 @@ from typing import NamedTuple
 
 
 class Mutation(NamedTuple):
-    """A fault: in `module` `old` becomes `new`. What coincides with it by these kinds of `faults` shows it soonest."""
+    """A fault: in `module` `old` becomes `new`.
+
+    What coincides with it by these kinds of `faults`, or in these `workloads`, shows it soonest.
+    """
 
     name: str
     module: str
     old: str
     new: str
     faults: str = ""
+    workloads: str = ""
 
 
 MUTATIONS = [

@@ -135,6 +135,7 @@ MUTATIONS = [
         "barnabas.broker.metadata.image_store",
         "        if old.client_quotas is not new.client_quotas:\n",
         "        if old.client_quotas is not new.client_quotas and not old.topics:\n",
+        workloads="MeteredTopic",
     ),
     # Reassignments, and several directories.
     Mutation(
