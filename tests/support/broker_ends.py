@@ -53,6 +53,8 @@ class Host:
         self.unheard_at = 0.0
         #: When nothing got through last.
         self.last_cut_at = 0.0
+        #: When the last attempt to connect came to nothing, and the one before.
+        self.silent_at = self.silent_before = 0.0
 
     @property
     def is_heard(self) -> bool:
@@ -76,9 +78,9 @@ class Host:
         if not self.is_cut:
             self.is_cut, self.cut_at = True, self.world.now
 
-    def was_reached(self, within: float) -> bool:
-        """Whether something got through at some time of the last seconds."""
-        return not self.is_cut or self.world.now - self.cut_at < within
+    def was_reached(self, since: float) -> bool:
+        """Whether something got through at some time since then."""
+        return not self.is_cut or self.cut_at > since
 
     @property
     def has_lost_nothing_lately(self) -> bool:
@@ -196,6 +198,9 @@ class BrokerEnds:
 
         def tell() -> None:
             is_silent = not (is_open or is_refused)
+            life = self.controller.node.probes._lives.get(host.number)
+            if is_silent and life is not None and life.in_flight == probe.number:
+                host.silent_before, host.silent_at = host.silent_at, self.now
             self.controller.node.probes.answered(
                 probe, is_open=is_open, is_refused=is_refused, is_silent=is_silent, now=self.now
             )
@@ -237,8 +242,9 @@ class BrokerEnds:
         if host.has_lost_nothing_lately:
             raise BrokenPromiseError(f"{text}: but it was reached")
         watched = [one for one in self.hosts.values() if one is host or not self.is_fenced(one)]
-        # Who was heard may have been given up since.
-        if 2 * sum(one.was_reached(_PATIENCE + 0.2) for one in self.hosts.values()) < len(watched):
+        # Who was heard may have been given up since. The others are heard between two attempts, which lie ever further
+        # apart.
+        if 2 * sum(one.was_reached(host.silent_before - STEP) for one in self.hosts.values()) < len(watched):
             raise BrokenPromiseError(f"{text}: but it is the controller that reaches nobody")
 
     # -- histories ---------------------------------------------------------------------------------------------------
@@ -285,7 +291,8 @@ class BrokerEnds:
 
     def _check_fenced(self, host: Host, life: int) -> None:
         was_quiet = (
-            self.now - host.last_cut_at >= _SOON
+            # What was tried while nothing got through takes its time.
+            self.now - host.last_cut_at >= _SOON + _PATIENCE
             and host.life == life
             and not (host.is_cut or host.is_walled or host.is_running or host.is_taken)
         )
@@ -337,7 +344,7 @@ class BrokerEnds:
         self.at(length, come_back)
 
     def _check_gone(self, host: Host, life: int) -> None:
-        is_gone = host.life == life and host.is_cut and not host.was_reached(_SOON_SILENT)
+        is_gone = host.life == life and host.is_cut and not host.was_reached(self.now - _SOON_SILENT)
         others = [one for one in self.hosts.values() if one is not host]
         were_there = all(one.is_heard and self.now - one.unheard_at > _SOON_SILENT for one in others)
         if is_gone and were_there and not self.is_fenced(host):
