@@ -13,7 +13,7 @@ from typing import Any
 
 from barnabas import AdminClient, Consumer, NewTopic, Producer, TopicPartition
 from barnabas.client.admin.configs import AlterConfigOp, ConfigResource
-from barnabas.errors import TopicExistsError, UnknownTopicOrPartitionError
+from barnabas.errors import TopicExistsError, UnknownServerError, UnknownTopicOrPartitionError
 from barnabas.protocol.kinds import ConfigResourceType, ElectionType
 from barnabas.records import read_batches
 from tests.contract.traffic import TOPIC, Traffic
@@ -55,6 +55,11 @@ class World:
             if found and found != assignments:
                 raise
             return bool(found)
+        except UnknownServerError:
+            # So says a controller of Apache Kafka's whose session has ended while it waited for ZooKeeper.
+            if not any("ZooKeeperClientExpiredException" in broker.log for broker in self.cluster.theirs.values()):
+                raise
+            return False
         return True
 
     def partitions(self, topic: str) -> list[Any]:

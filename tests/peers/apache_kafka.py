@@ -112,6 +112,11 @@ class ApacheKafka:
         return self._process.pid
 
     @property
+    def log(self) -> str:
+        """What it wrote, on both of its streams, in all of its lives."""
+        return (self.folder / "kafka.log").read_text(encoding="utf-8", errors="replace")
+
+    @property
     def is_running(self) -> bool:
         """Whether it was started and not stopped."""
         return self._process is not None
@@ -189,8 +194,7 @@ class ApacheKafka:
                 return
             except OSError:
                 time.sleep(0.05)
-        log = (self.folder / "kafka.log").read_text(encoding="utf-8", errors="replace")
-        raise RuntimeError(f"Apache Kafka did not open port {self.port}: {log[-2000:]}")
+        raise RuntimeError(f"Apache Kafka did not open port {self.port}: {self.log[-2000:]}")
 
 
 def free_port() -> int:
