@@ -1,5 +1,8 @@
 """Real processes: all replicas of a partition are killed one after the other, and one of them comes back without its
-disk. Nothing that was acknowledged is lost."""
+disk. Nothing that was acknowledged is lost.
+
+The long form has a broker of Apache Kafka among ours, which does not tell where its logs end.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer, TopicPartition
 from tests.contract.waiting import eventually, in_sync_replicas
+from tests.peers import apache_kafka
+from tests.peers.mixed_cluster import MixedCluster
 
 _SOON = {"reconnect.backoff.max.ms": 200, "retry.backoff.max.ms": 200}
 _FEW = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
@@ -57,3 +64,44 @@ def test_nothing_acknowledged_is_lost_when_all_die_in_turn_and_who_led_last_come
             eventually(lambda: _leader(admin) == 2, 60)
             eventually(lambda: in_sync_replicas(admin, "flights") == [{1, 2, 3}], 60)
         assert _values(broker.bootstrap_servers, 51) == [b"on all", *(b"%d" % number for number in range(50))]
+
+
+_JAVA = 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("order", "leads"),
+    [
+        # Who led last comes back empty, so another one of ours leads, and Apache Kafka's is not waited for.
+        pytest.param([2, _JAVA, 3], 3, id="ours-led-last"),
+        # Apache Kafka's leads as it would among its like, with all that there is.
+        pytest.param([_JAVA, 2, 3], _JAVA, id="theirs-led-last"),
+    ],
+)
+def test_the_same_with_a_broker_that_does_not_tell_where_its_logs_end(order: list[int], leads: int) -> None:
+    if missing := apache_kafka.why_not():
+        pytest.skip(missing)
+    last, first, second = order
+    with MixedCluster(theirs=1, ours=2, controllers=0, our_controllers=1, settings=_FEW) as cluster:
+        settings: dict[str, Any] = {"bootstrap.servers": cluster.bootstrap_servers, **_SOON}
+        with AdminClient(settings) as admin, Producer({**settings, "acks": "all"}) as producer:
+            admin.create_topics([NewTopic("flights", replica_assignments={0: order})])
+            eventually(lambda: in_sync_replicas(admin, "flights") == [{1, 2, 3}], 60)
+            producer.send("flights", b"on all").result(30)
+            cluster.brokers[first].stop(kill=True)
+            eventually(lambda: in_sync_replicas(admin, "flights") == [{last, second}], 60)
+            for number in range(50):
+                producer.send("flights", b"%d" % number).result(30)
+            cluster.brokers[second].stop(kill=True)
+            eventually(lambda: in_sync_replicas(admin, "flights") == [{last}], 60)
+        cluster.brokers[last].stop(kill=True)
+        if last != _JAVA:
+            shutil.rmtree(cluster.data_of(last))
+        for broker_id in (first, second, last):
+            cluster.brokers[broker_id].start()
+        with AdminClient(settings) as admin:
+            eventually(lambda: _leader(admin) == leads, 60)
+            eventually(lambda: in_sync_replicas(admin, "flights") == [{1, 2, 3}], 60)
+        assert _values(cluster.bootstrap_servers, 51) == [b"on all", *(b"%d" % number for number in range(50))]

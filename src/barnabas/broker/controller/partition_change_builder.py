@@ -86,13 +86,22 @@ class PartitionChangeBuilder:
             self.isr, self.leader_recovery_state = (heir,), RECOVERING
 
     def _heir(self, broker_id: int) -> int | None:
-        """Return one of the ELR, else of those that are alive, of all others, and at last of those that come new."""
+        """Return one of the ELR, else of those that are alive, of all others, and at last of those that come new.
+
+        One that does not tell where its log ends stands behind those that may: it would lead at once, where another one
+        leads only if no log is longer.
+        """
         partition = self._partition
         added = [replica for replica in partition.adding_replicas if replica != broker_id]
         others = [replica for replica in partition.replicas if replica not in (broker_id, *added)]
         eligible = [replica for replica in others if replica in self._elr]
         alive = [replica for replica in others if self._rules.is_acceptable_leader(replica)]
-        return next(iter([*eligible, *alive, *others, *added]), None)
+        compared = [replica for replica in (*alive, *others) if self._is_compared(replica)]
+        return next(iter([*eligible, *compared, *alive, *others, *added]), None)
+
+    def _is_compared(self, replica: int) -> bool:
+        recovery = self._rules.recovery
+        return self._rules.is_elr_enabled and recovery is not None and not recovery.is_silent(replica)
 
     def build(self) -> ApiMessageAndVersion | None:
         """Return the record; None when nothing changes."""

@@ -75,11 +75,11 @@ class UncleanRecovery:
         accepts: Callable[[int], bool],
     ) -> int | None:
         """Return who leads; None while others have to be heard. `last` is who led last."""
-        if self._is_silent(last):
+        if self.is_silent(last):
             return last if accepts(last) else None
         told = self._ends(whose, partition)
         order = self._longest_first(told, partition.replicas, last)
-        is_heard = all(replica in told or self._is_silent(replica) for replica in partition.replicas)
+        is_heard = all(replica in told or self.is_silent(replica) for replica in partition.replicas)
         is_heard = is_heard or (min_isr == 1 and last in told and told[last].end_offset > 0)
         if not (is_heard and order and accepts(order[0])):
             if not self._is_overdue(whose, partition.leader_epoch):
@@ -93,6 +93,11 @@ class UncleanRecovery:
         found = self._longest_first(self._ends(whose, partition), partition.replicas, partition.replicas[0])
         return [*found, *(replica for replica in partition.replicas if replica not in found)]
 
+    def is_silent(self, replica: int) -> bool:
+        """Whether a broker is known not to tell where its logs end."""
+        found = self._report(replica)
+        return found is not None and found.ends is None
+
     def _is_overdue(self, whose: TopicIdPartition, leader_epoch: int) -> bool:
         epoch, at = self._began.setdefault(whose, (leader_epoch, self._now))
         if epoch != leader_epoch:
@@ -103,10 +108,6 @@ class UncleanRecovery:
     def _report(self, replica: int) -> _Report | None:
         found = self._reports.get(replica)
         return found if found is not None and found.broker_epoch == self._broker_epoch(replica) else None
-
-    def _is_silent(self, replica: int) -> bool:
-        found = self._report(replica)
-        return found is not None and found.ends is None
 
     def _ends(self, whose: TopicIdPartition, partition: PartitionRegistration) -> dict[int, ReplicaLogEnd]:
         ends: dict[int, ReplicaLogEnd] = {}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from barnabas import errors
 from barnabas.broker.metadata.partition_registration import RECOVERING, PartitionRegistration
+from barnabas.broker.metadata.replica_log_end import ReplicaLogEnd
 from barnabas.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -89,12 +92,14 @@ def _fence(controllers: Controllers, *brokers: int) -> None:
         controllers.heartbeat(broker_id, want_fence=True)
 
 
-def _back(controllers: Controllers, broker_id: int, *directories: bytes) -> None:
+def _back(
+    controllers: Controllers, broker_id: int, *directories: bytes, ends: Sequence[ReplicaLogEnd] | None = None
+) -> None:
     """Register a broker of which nothing tells how it ended, and unfence it."""
     controllers.register(
         broker_id, life=7, connection=10 + broker_id, directories=directories or [directory(broker_id)]
     )
-    controllers.heartbeat(broker_id, connection=10 + broker_id)
+    controllers.heartbeat(broker_id, connection=10 + broker_id, ends=ends)
 
 
 def _begin_anew(controllers: Controllers) -> PartitionRegistration:
@@ -147,6 +152,23 @@ def test_the_others_that_were_back_before_are_as_good() -> None:
     _back(controllers, 3)
     _back(controllers, 1, _NEW)
     assert _begin_anew(controllers).leader == 3
+
+
+@pytest.mark.parametrize("is_there", [False, True], ids=["that may come back", "that is there"])
+def test_who_does_not_tell_where_its_logs_end_stands_behind_another_one(*, is_there: bool) -> None:
+    controllers = ready()
+    _leads_last(controllers)
+    _back(controllers, 2)
+    _back(controllers, 3, ends=[])
+    if not is_there:
+        controllers.heartbeat(3, connection=13, ends=[], want_fence=True)
+    _back(controllers, 1, _NEW, ends=[])
+    partition = _begin_anew(controllers)
+    assert (partition.leader, partition.last_known_elr) == (-1, (3,)), "2 tells nothing, and would lead at once"
+    for broker_id, last_epoch, end in ((1, -1, 0), (3, 0, 9)):
+        told = ReplicaLogEnd(controllers.topic_id("flights"), 0, partition.leader_epoch, last_epoch, end)
+        controllers.heartbeat(broker_id, connection=10 + broker_id, ends=[told])
+    assert controllers.partition("flights").leader == 3
 
 
 def test_without_elr_another_one_takes_the_place_in_the_isr() -> None:
