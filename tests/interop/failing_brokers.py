@@ -28,6 +28,7 @@ SUITES = frozenset(
         "test_java_clients",
         "test_transactions_confluent_kafka",
         "test_transactions_java",
+        "test_trogdor",
     )
 )
 #: Tests that ask for what no cluster gives while its brokers die, with the reason.
