@@ -14,13 +14,14 @@ pytest.importorskip("pyspark")
 
 from barnabas import AdminClient, Consumer
 from barnabas.streams import KafkaStreams, Serdes, StreamsBuilder, Topology
+from barnabas.streams.spark.batch_commits import BatchCommits
 from tests.spark.test_kafka_streams import LONGEST, committed, send, settings, word_count
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NewTopicName = Callable[[int], str]
-WITHIN = {"repartition.within.batch": True}
+WITHIN, WITHOUT = {"repartition.within.batch": True}, {"repartition.within.batch": False}
 PARTITIONS = 2
 
 
@@ -38,17 +39,20 @@ class Restarted:
     """An application that is started again and again on one checkpoint."""
 
     def __init__(self, spark: SparkSession, servers: str, name: str, checkpoint: str, topology: Callable[[], Topology]):
-        self._spark, self._servers, self._name, self._checkpoint = spark, servers, name, checkpoint
+        self._spark, self._servers, self._name, self.checkpoint = spark, servers, name, checkpoint
         self._topology = topology
         self.batches: list[list[dict[str, Any]]] = []
 
+    def streams(self, config: dict[str, Any]) -> KafkaStreams:
+        """Return the application as it is started next."""
+        return KafkaStreams(
+            self._topology(), {**settings(self._servers, self._name, self.checkpoint), **config},
+            spark=self._spark, checkpoint_location=self.checkpoint,
+        )  # fmt: skip
+
     def run(self, target: str, total: int, config: dict[str, Any]) -> dict[bytes, list[bytes]]:
         """Run until so many records are in the target; returns all of them by key, in their order."""
-        streams = KafkaStreams(
-            self._topology(), {**settings(self._servers, self._name, self._checkpoint), **config},
-            spark=self._spark, checkpoint_location=self._checkpoint,
-        )  # fmt: skip
-        with streams:
+        with self.streams(config) as streams:
             deadline = time.monotonic() + LONGEST
             while len(records := committed(self._servers, target, PARTITIONS)) < total and time.monotonic() < deadline:
                 assert streams.exception is None, streams.exception
@@ -73,6 +77,26 @@ class Restarted:
                 time.sleep(0.1)
         raise AssertionError(f"committed {offsets}, of {ends}")
 
+    def waiting(self) -> dict[Any, int]:
+        """Return how many committed records of repartition topics lie behind what the group has committed."""
+        isolated = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
+        places = [(topic, number) for topic in self.repartition_topics() for number in range(PARTITIONS)]
+        if not places:
+            return {}
+        with (
+            AdminClient(bootstrap_servers=self._servers) as admin,
+            Consumer(bootstrap_servers=self._servers, **isolated) as reader,
+        ):
+            reader.assign(places)
+            read = {each: at.offset for each, at in admin.list_consumer_group_offsets(self._name, places).items()}
+            ends, found = reader.end_offsets(places), dict.fromkeys(places, 0)
+            for each, at in read.items():
+                reader.seek(each, at)
+            while any(reader.position(each) < end for each, end in ends.items()):
+                for record in reader.poll(timeout=0.2):
+                    found[record.topic, record.partition] += 1
+        return found
+
     def repartition_topics(self) -> list[str]:
         with AdminClient(bootstrap_servers=self._servers) as admin:
             return sorted(
@@ -94,7 +118,7 @@ def test_words_are_counted_once_each_wherever_the_option_is_switched(
     source, target = new_topic(PARTITIONS), new_topic(PARTITIONS)
     application = Restarted(spark, servers, f"within-{source}", checkpoint, lambda: word_count(source, target))
     words: list[str] = []
-    for config in ({}, WITHIN, WITHIN, {}, WITHIN):
+    for config in (WITHOUT, WITHIN, WITHIN, WITHOUT, WITHIN):
         words += ["a", "b", "c", "a"]
         send(servers, source, "a b", "c a")
 
@@ -108,6 +132,46 @@ def test_words_are_counted_once_each_wherever_the_option_is_switched(
     with Consumer(bootstrap_servers=servers) as consumer:
         begins = consumer.beginning_offsets([(between, number) for number in range(PARTITIONS)])
     assert sum(begins.values()) > 0, "what was read is deleted"
+
+
+@pytest.mark.parametrize("place", ["its checkpoint", pytest.param("another checkpoint", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("config", [WITHIN, pytest.param(WITHOUT, marks=pytest.mark.slow)], ids=["within", "without"])
+def test_what_lies_half_way_is_read_at_the_next_start_though_no_input_comes(
+    spark: SparkSession, servers: str, new_topic: NewTopicName, checkpoint: str,
+    monkeypatch: pytest.MonkeyPatch, config: dict[str, Any], place: str,
+) -> None:  # fmt: skip
+    source, target = new_topic(PARTITIONS), new_topic(PARTITIONS)
+    name = f"half-{source}"
+    application = Restarted(spark, servers, name, checkpoint, lambda: word_count(source, target))
+    send(servers, source, "a b c d e f")
+    application.run(target, 6, WITHOUT)
+    send(servers, source, "a b", "c a")
+    with monkeypatch.context() as patch:
+        patch.setattr(BatchCommits, "_commit", pausing(BatchCommits._commit))
+        streams = application.streams(WITHOUT).start()
+        deadline = time.monotonic() + LONGEST
+        while sum(application.waiting().values()) < 4 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(1)  # the group gets what can be told of this
+        streams.close()
+    assert len(committed(servers, target, PARTITIONS)) == 6
+    assert sum(application.waiting().values()) == 4, "who takes over begins before them"
+
+    if place == "another checkpoint":
+        application.checkpoint = f"{checkpoint}-2"
+
+    assert application.run(target, 10, config) == told("abcdefabca")
+    assert sum(application.waiting().values()) == 0
+
+
+def pausing(commit: Any) -> Any:
+    """Return what commits a batch, and then lets no other one begin."""
+
+    def commits(self: BatchCommits, planned: Any, batch: int) -> None:
+        commit(self, planned, batch)
+        self.goes_on.clear()
+
+    return commits
 
 
 def test_one_batch_goes_through_all_steps(

@@ -119,7 +119,7 @@ class Played(KafkaStreams):
     def _start_query(self) -> None:
         self.queries.append(PlayedQuery(*self.to_come[len(self.queries)]))
         self._query = self.queries[-1]  # type: ignore[assignment]
-        self._batches: Any = SimpleNamespace(error=None, decided={}, standing=Standing({}, 0))
+        self._batches: Any = SimpleNamespace(error=None, decided={}, standing=Standing({}, 0, frozenset()))
 
     def _watch_to_the_end(self) -> None:
         with self.errors.watching():

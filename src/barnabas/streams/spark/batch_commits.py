@@ -68,7 +68,7 @@ class BatchCommits:
         self._run = run
         self._staging = staging
         self._steps = run_protocol.Run(staging.levels, is_within=staging.left is not None)
-        self.standing = Standing({}, 0)
+        self.standing = Standing({}, 0, frozenset())
         self._committed = committed
         self.error: Exception | None = None
         self.is_wanted: Callable[[], bool] = lambda: True
@@ -103,7 +103,7 @@ class BatchCommits:
         decision: Decision | None = take_steps(self._steps.batch(BatchOfRun(query, run, batch), found), performer)
         if decision is not None and decision.state in (DECIDED, COMPLETE):
             self.decided = decision.states_after()
-            self.standing = self.standing._replace(read=positions_of(decision))
+            self.standing = self.standing._replace(read=positions_of(decision), whole=self._steps.whole)
         now = time.monotonic()
         self._committed(now - performer.began, now - performer.computed)
 

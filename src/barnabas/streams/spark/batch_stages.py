@@ -4,7 +4,9 @@ The source plans what lies in topics of others. What a task reads of repartition
 decided and what the stages before have reported, so that a batch that is repeated reads the same, by another driver
 too, and with `repartition.within.batch` switched on or off in between:
 
-- A reader begins where the decision before says that it stands (`read_positions`), never where Spark's offsets say.
+- A reader begins where the decision before says that it stands (`read_positions`), never where Spark's offsets say, and
+  where its group has committed only if no decision knows of it. The first batch of such a reader has it noted, so from
+  then on one does, wherever the group stands.
 - Within the batch it reads what the reports name: those transactions, up to where they have written. What was left
   there before the run (the option was off, or Kafka Streams in Java was there) comes first, read committed.
 - A batch that is written again (`barnabas spark repair`) is computed as it was: only by tasks that were lost, each from
@@ -71,6 +73,7 @@ class BatchOfRun(NamedTuple):
 class Remains(NamedTuple):
     """What is left in repartition topics from before a run: where each reader begins, and where the log ended then.
 
+    A reader begins at `starts` of which no decision says where it stands.
     As long as no batch of the run is decided that is read; from then on all before `ends` was.
     """
 
@@ -152,21 +155,27 @@ class StagedBatch:
     def _request(self, id: TaskId, written: Mapping[TopicPartition, _Written]) -> Request | None:
         work = self._works.get(str(id))
         ranges = {} if work is None else {each.topic_partition.topic: each for each in work.task.ranges}
-        how = []
+        how, has_begun = [], True
         for place in self._repartition_places(id):
             if self.is_within and place.topic in self._levels.inner:
+                has_begun &= self._remains.are_read or place in self._positions
                 ranges[place.topic], read = self._within(place, written.get(place))
                 how.append(read)
             elif (found := self._planned_range(place, ranges.get(place.topic))) is not None:
                 ranges[place.topic] = found
-        if work is None and not any(each.size > 0 for each in ranges.values()):
+        if work is None and has_begun and not any(each.size > 0 for each in ranges.values()):
             return None
         return self._made(id, work, ranges, how)
 
     def _within(self, place: TopicPartition, written: _Written | None) -> tuple[OffsetRange, WrittenRange]:
         """Return what is read of a repartition topic within the batch."""
         log_end = self._remains.ends.get(place, 0)
-        start = max(self._positions.get(place, 0), log_end if self._remains.are_read else self._remains.starts[place])
+        if self._remains.are_read:
+            start = max(self._positions.get(place, 0), log_end)
+        elif (position := self._positions.get(place)) is not None:
+            start = position
+        else:
+            start = self._remains.starts[place]
         committed = max(start, log_end)
         if written is None:
             return OffsetRange(place, start, committed), WrittenRange(place, committed, ())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas.client.admin.admin_client import AdminClient
@@ -31,13 +31,22 @@ METADATA = "barnabas-streams:"
 
 #: In so many turns it is looked whether the markers of a batch have come, and from then on in each tenth.
 _LOOKS = 20
+#: Once they have, in each of so many: there are late ones, of transactions that wrote nothing there.
+_ONCE_THERE = 100
 
 
 class Standing(NamedTuple):
-    """Up to where the tasks have read by the last batch; `turns` have begun or ended, so an even number is a rest."""
+    """Up to where the tasks have read by the last batch; `turns` have begun or ended, so an even number is a rest.
+
+    `whole` are the topics of which nothing waits for the next batch, as `run_protocol.Run.whole` says.
+    """
 
     read: Offsets
     turns: int
+    whole: frozenset[str]
+
+
+_UNKNOWN = Standing({}, 1, frozenset())
 
 
 class Cluster(Protocol):
@@ -84,12 +93,12 @@ class GroupOffsets:
         self._committed: Offsets = {}
         self._purged: Offsets = {}
         self._problem = ""
-        self._standing = Standing({}, 1)
+        self._standing = _UNKNOWN
         self._read: Offsets = {}
         self._behind_markers: Offsets = {}
         self._looks = 0
 
-    def follow(self, query: StreamingQuery, standing: Callable[[], Standing] = lambda: Standing({}, 1)) -> None:
+    def follow(self, query: StreamingQuery, standing: Callable[[], Standing] = lambda: _UNKNOWN) -> None:
         """Commit where the query stands by its last progress, and delete what is due.
 
         Of repartition topics `standing` tells more, and all of those that are read within the batch.
@@ -98,9 +107,9 @@ class GroupOffsets:
         if progress is not None:
             self._note_standing(standing)
             planned = from_json(json.loads(progress.sources[0].endOffset))
-            further = {each: end for each, end in self._read.items() if end > planned.get(each, 0)}
-            behind = {each: end for each, end in self._behind_markers.items() if end > planned.get(each, 0)}
-            self.commit({**planned, **further, **behind}, str(query.id))
+            for known in (self._read, self._behind_markers):
+                planned |= {each: end for each, end in known.items() if end > planned.get(each, 0)}
+            self.commit(planned, str(query.id))
         if self._clock() - self._purged_at >= self._purge_every:
             self._purged_at = self._clock()
             self._purge()
@@ -118,30 +127,24 @@ class GroupOffsets:
         """Know what was read of repartition topics; once nothing is computed, as far as the markers behind it.
 
         Kafka's tools would tell of a lag for ever. What lies behind the records of decided batches is markers, and what
-        was aborted, as long as no other batch has begun. Markers may come late.
+        was aborted, as long as no other batch has begun: of topics that are read within the batch, once what was left
+        there is read. Elsewhere the next batch may have to read it, or who takes over. Markers may come late.
         """
         now = standing()
         if now != self._standing:
             self._standing, self._looks = now, 0
             self._read = {each: end for each, end in now.read.items() if each.topic in self._repartition_topics}
             self._behind_markers = {}
-        if now.turns % 2 or not self._read or self._behind_markers:
+        wanted = [each for each in self._read if each.topic in now.whole]
+        if now.turns % 2 or not wanted:
             return
         self._looks += 1
-        if self._looks > _LOOKS and self._looks % 10:
+        every = _ONCE_THERE if self._behind_markers else 10 if self._looks > _LOOKS else 1
+        if self._looks % every:
             return
         found: Offsets = {}
-        if self._try("look where repartition topics end", lambda admin: found.update(self._ends(admin))):
-            self._behind_markers = found if standing() == now else {}
-
-    def _ends(self, admin: Cluster) -> Offsets:
-        """Return where the repartition topics end, nothing as long as something is open there."""
-        wanted = dict.fromkeys(self._read, int(OffsetSpec.LATEST))
-        stable, ends = (
-            {each: found.offset for each, found in admin.list_offsets(wanted, isolation_level=level).items()}
-            for level in ("read_committed", "read_uncommitted")
-        )
-        return ends if stable == ends else {}
+        if self._try("look where repartition topics end", lambda admin: found.update(_ends(admin, wanted))):
+            self._behind_markers = (found or self._behind_markers) if standing() == now else {}
 
     def commit_decided(self, decided: Callable[[str], Offsets], query: str) -> None:
         """Commit up to where the last decision of a query that has ended goes: its progress may not tell of that.
@@ -186,6 +189,16 @@ class GroupOffsets:
         if self._admin is not None:
             self._admin.close()
             self._admin = None
+
+
+def _ends(admin: Cluster, partitions: Iterable[TopicPartition]) -> Offsets:
+    """Return where partitions end, nothing as long as something is open there."""
+    wanted = dict.fromkeys(partitions, int(OffsetSpec.LATEST))
+    stable, ends = (
+        {each: found.offset for each, found in admin.list_offsets(wanted, isolation_level=level).items()}
+        for level in ("read_committed", "read_uncommitted")
+    )
+    return ends if stable == ends else {}
 
 
 def admin_of(settings: Mapping[str, str]) -> Callable[[], AdminClient]:

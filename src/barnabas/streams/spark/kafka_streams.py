@@ -449,6 +449,7 @@ class KafkaStreams(Measured):
                 return
 
     def _follow_query(self, query: StreamingQuery, offsets: GroupOffsets) -> None:
+        follow = partial(offsets.follow, query, lambda: self._batches.standing)
         while query.isActive:
             if self._state is State.PENDING_SHUTDOWN:
                 query.stop()  # it may have been started while `close()` stopped the one before
@@ -456,12 +457,12 @@ class KafkaStreams(Measured):
                 self._set(State.RUNNING)
             elif self._pattern_topics.have_come(self._plan):
                 query.stop()
-                offsets.follow(query, lambda: self._batches.standing)
+                follow()
                 self._begin_again()
                 return
-            offsets.follow(query, lambda: self._batches.standing)
+            follow()
             time.sleep(_TURN)
-        offsets.follow(query, lambda: self._batches.standing)
+        follow()
 
     def _begin_again(self) -> None:
         """Go on from the checkpoint, with the topics that have appeared and that a pattern matches."""

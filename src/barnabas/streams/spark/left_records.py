@@ -31,7 +31,7 @@ class Cluster(Protocol):
 
 
 def left_records(make_admin: Callable[[], Cluster], group: str, levels: Levels) -> Remains:
-    """Return where the readers of an application begin unless a decision says more, and where the logs end.
+    """Return where the readers of an application begin of which no decision tells, and where the logs end.
 
     Its group has committed that, or else what there is is to be read. To be asked once no other driver decides any
     more: what is written later is not left from before.

@@ -4,7 +4,8 @@ A generator as those of `barnabas.spark.exactly_once.commit_protocol`. With repa
 batch, a run begins with what was left there: the driver is the query's only one by then, so nothing else is decided any
 more. It looks how far the logs go, and only then aborts what is open and not decided. So nothing that stays open lies
 before these ends, and readers of what is committed come as far. As long as no batch of the run is decided what was left
-counts as left.
+counts as left; a first batch that is decided already, or written again, leaves it to the next one, which takes place
+without input, too.
 """
 
 from __future__ import annotations
@@ -59,9 +60,19 @@ class Run:
         self._remains: Remains | None = None
         self._is_first = True
 
+    @property
+    def whole(self) -> frozenset[str]:
+        """The repartition topics of which, between two batches, nothing is there to be read: behind it are markers.
+
+        Those that are read within the batch, once what was left there from before the run is read.
+        """
+        is_whole = self._remains is not None and self._remains.are_read
+        return self._levels.inner if is_whole else frozenset()
+
     def batch(self, of: BatchOfRun, planned: PlannedBatch) -> Steps:
         """Compute and commit a batch; returns the last decision then, None where it was not asked for."""
-        if not planned.works and not self._is_first:
+        is_awaited = self._is_first or (self._is_within and not self.whole)
+        if not planned.works and not is_awaited:
             return None
         decision: Decision | None = yield TakeOver(of)
         staged = StagedBatch(self._levels, of, planned, decision, NOTHING)

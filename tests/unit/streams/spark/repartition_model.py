@@ -72,8 +72,13 @@ class Cluster(model.Cluster):
         self.asked: list[Request] = []
         #: What the group has committed.
         self.group: Offsets = {}
+        #: The run that was begun last, and what was committed for the group before it was read.
+        self.newest = ""
+        self.too_far: list[str] = []
         #: Whether what is computed again is drawn as it was.
         self.is_repeatable = False
+        #: Batches for which no input has come: a run within the batch begins with such a one, if there is nothing else.
+        self.idle = frozenset({2, 4})
         for stage in range(1, STAGES):
             for topic in (topic_of(stage), model.changelog_of(f"{stage}_0")):
                 self.client.request(create(topic, TASKS), 7)
@@ -91,6 +96,11 @@ def left_in(stage: int, partition: int) -> bytes:
 
 
 # The source.
+
+
+def inputs(cluster: Cluster, batch: int, task: int) -> list[str]:
+    """Return the keys that a task of the first sub-topology reads in a batch."""
+    return [] if batch in cluster.idle else model.inputs(batch, task)
 
 
 class Checkpoint(sink.Checkpoint):
@@ -116,7 +126,7 @@ def planned_batch(cluster: Cluster, checkpoint: Checkpoint, batch: int, *, is_wi
         if place in wanted:
             start = before.get(place, cluster.group.get(place, 0))
             ranges.append(OffsetRange(place, start, max(start, wanted[place])))
-        if (stage == 0 and model.inputs(batch, partition)) or any(each.size for each in ranges):
+        if (stage == 0 and inputs(cluster, batch, partition)) or any(each.size for each in ranges):
             works.append(Work(PlannedTask(f"{stage}_{partition}", partition, tuple(ranges), batch, ()), {}))
     return PlannedBatch(batch, (), tuple(works))
 
@@ -282,7 +292,7 @@ def query(
 
     One that goes through the real topics leaves the last batch to another run, which reads what is left there.
     """
-    is_within = modes(run)
+    is_within, cluster.newest = modes(run), run
     performer = RunPerformer(cluster, processes, choose, ghosts)
     rounds = run_protocol.Run(LEVELS, is_within=is_within)
     for batch in range(checkpoint.committed + 1, batches if is_within else batches - 1):
@@ -293,11 +303,22 @@ def query(
             known.append(decision)
         checkpoint.commit(batch)
         if choose.random() < 0.7:  # it may die before
-            read = read_positions.positions_of(decision)
-            cluster.group |= {
-                **checkpoint.planned[batch],
-                **{place: at for place, at in read.items() if place in PLACES},
-            }
+            _commit_to_group(cluster, run, checkpoint.planned[batch], decision, rounds.whole)
+
+
+def _commit_to_group(
+    cluster: Cluster, run: str, planned: Offsets, decision: Decision | None, whole: frozenset[str]
+) -> None:
+    """Commit what `group_offsets` does where no batch is being computed: what lies behind what was read is markers."""
+    read = {place: at for place, at in read_positions.positions_of(decision).items() if place in PLACES}
+    found = dict(planned)
+    for known in (read, {place: cluster.stable(*place)[1] for place in read if place.topic in whole}):
+        found |= {place: max(at, found.get(place, 0)) for place, at in known.items()}
+    cluster.group |= found
+    for place, at in found.items() if decision is not None and run == cluster.newest else ():
+        waiting = [each for each in cluster.stable(*place)[0] if read.get(place, 0) <= each.offset < at]
+        if waiting:
+            cluster.too_far.append(f"{run} has committed {at} for {place}, where {len(waiting)} records wait")
 
 
 def late_attempt(
@@ -319,7 +340,7 @@ def problems(cluster: Cluster, batches: int) -> list[str]:
     model.wait_until_stable(cluster, [(model.changelog_of(name), int(name[-1])) for name in names])
     model.wait_until_stable(cluster, [(topic_of(stage), p) for stage in range(1, STAGES) for p in range(TASKS)])
     logged = {name: updates_in(cluster, model.changelog_of(name), int(name[-1])) for name in names}
-    found = []
+    found = list(cluster.too_far)
     # What is written again lies behind what was written after it when it was lost.
     in_order: Callable[[Any], Any] = sorted if cluster.is_repeatable else list
     for name, updates in logged.items():
@@ -327,7 +348,7 @@ def problems(cluster: Cluster, batches: int) -> list[str]:
         stage, _, partition = name.partition("_")
         read = [update.read for update in updates if update.read]
         if stage == "0":
-            wanted = Counter(key for batch in range(batches) for key in model.inputs(batch, int(partition)))
+            wanted = Counter(key for batch in range(batches) for key in inputs(cluster, batch, int(partition)))
             if Counter(update.key for update in updates if update.key != model.SOMETIMES) != wanted:
                 found.append(f"task {name}: has not read its input once each")
         else:

@@ -175,7 +175,24 @@ def test_a_run_that_finds_nothing_to_do_knows_where_the_one_before_it_stood(monk
     application.batch(3)
 
     assert application.asked == [[], []], "it has read all"
-    assert application.commits.standing == ({PLACE: 7}, 2)
+    assert application.commits.standing == ({PLACE: 7}, 2, LEVELS.inner)
+
+
+def test_what_was_left_is_read_by_the_next_batch_where_the_first_one_was_decided_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The run before has written it without the option, and no input may come for long."""
+    note = json.dumps({"positions": {PLACE.topic: {"0": 3}}})
+    driver = Driver(Decision(3, "before", COMPLETE, states=(TaskState("1_0", note, {}),)))
+    application = Application(monkeypatch, driver, is_within=True)
+
+    application.batch(3, "0_0")
+    assert (application.asked, application.commits.standing.whole) == ([], {*()}), "what was left counts as not read"
+
+    application.batch(4)
+    assert (application.asked, application.commits.standing.whole) == ([[], ["1_0"]], LEVELS.inner)
+
+    assert application.batch(5) == [], "from then on a batch has input"
 
 
 def test_it_tells_up_to_where_tasks_have_read_and_when_it_rests(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,4 +210,4 @@ def test_it_tells_up_to_where_tasks_have_read_and_when_it_rests(monkeypatch: pyt
     application.batch(3, "0_0")
 
     assert [turn % 2 for turn in turns] == [1]
-    assert application.commits.standing == ({PLACE: 7}, 2)
+    assert application.commits.standing == ({PLACE: 7}, 2, LEVELS.inner)

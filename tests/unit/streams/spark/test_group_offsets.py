@@ -122,7 +122,7 @@ class Batches:
     """What the batches of a query tell."""
 
     def __init__(self, between: int) -> None:
-        self.standing = Standing({BETWEEN: between, IN: 3}, 2)
+        self.standing = Standing({BETWEEN: between, IN: 3}, 2, frozenset({BETWEEN.topic}))
         self.looks: list[Standing] = []
 
     def __call__(self) -> Standing:
@@ -152,6 +152,21 @@ def test_topics_that_are_read_within_the_batch_are_committed_as_the_decision_say
     assert cluster.deleted == [{BETWEEN: 8}], "a reader begins there"
 
 
+def test_a_marker_that_comes_after_it_was_looked_is_no_lag_for_long() -> None:
+    """A transaction that wrote nothing to a partition may leave one there: its topic was deleted and made again."""
+    cluster, batches = Cluster(), Batches(between=8)
+    offsets = followed(cluster, [0.0])
+    cluster.ends = {"read_committed": 9, "read_uncommitted": 9}
+    offsets.follow(within(read=5), batches)
+
+    cluster.ends = {"read_committed": 10, "read_uncommitted": 10}
+    for _ in range(100):
+        offsets.follow(within(read=5), batches)
+
+    assert cluster.committed[BETWEEN].offset == 10
+    assert cluster.commits == 2
+
+
 def test_what_another_batch_has_written_since_is_not_taken_for_markers() -> None:
     cluster, batches = Cluster(), Batches(between=8)
     cluster.ends = {"read_committed": 12, "read_uncommitted": 12}
@@ -164,6 +179,19 @@ def test_what_another_batch_has_written_since_is_not_taken_for_markers() -> None
     batches.standing = batches.standing._replace(turns=3)
     offsets.follow(within(read=5), batches)
     assert cluster.committed[BETWEEN].offset == 8, "a batch is being computed"
+
+
+@pytest.mark.parametrize("is_committed_only", [True, False])
+def test_what_waits_for_the_next_batch_is_not_committed_at_rest(is_committed_only: bool) -> None:
+    """Its reader comes a batch later, or another application takes over: both begin where the group stands."""
+    cluster, batches = Cluster(), Batches(between=3)
+    batches.standing = batches.standing._replace(whole=frozenset())
+    cluster.ends = {"read_committed": 12, "read_uncommitted": 12}
+    offsets = followed(cluster, [0.0])
+
+    offsets.follow(query(read=5, between=3) if is_committed_only else within(read=5), batches)
+
+    assert cluster.committed[BETWEEN].offset == 3
 
 
 def test_where_the_option_was_switched_off_what_was_read_before_stays_committed() -> None:

@@ -20,7 +20,7 @@ from barnabas.spark.exactly_once import commit_protocol
 from barnabas.spark.exactly_once.decision import Decision
 from barnabas.spark.exactly_once.repair import REWRITE_LOST
 from barnabas.spark.ranges import OffsetRange
-from barnabas.streams.spark import batch_protocol, batch_stages, read_positions, state_protocol
+from barnabas.streams.spark import batch_protocol, batch_stages, read_positions, run_protocol, state_protocol
 from barnabas.streams.spark.batch_stages import StagedBatch
 from tests.unit.streams.spark import repartition_model as model
 from tests.unit.streams.spark import state_model
@@ -158,7 +158,7 @@ def repaired(lost: Sequence[str], batch: int, modes: tuple[bool, bool], again: S
     Returns what is wrong then.
     """
     cluster, checkpoint, process = model.Cluster(), model.Checkpoint(), state_model.Process("p")
-    cluster.is_repeatable = True
+    cluster.is_repeatable, cluster.idle = True, frozenset()
     within = {"r1": modes[0], "r2": modes[1], "r3": modes[1], "r4": True}.__getitem__
     losing = model.losing_query(cluster, checkpoint, "r1", BATCHES, [process], lost, batch, modes=within)
     if not _loses(cluster, losing):
@@ -243,6 +243,28 @@ def reading_what_is_planned(self: Any, place: Any, planned: Any) -> Any:
     return planned
 
 
+@property  # type: ignore[misc]  # it stands in for one of a class
+def taking_what_waits_for_markers(self: Any) -> Any:
+    """It says that a topic is read to its end where the next batch reads it, or has to find what was left."""
+    return model.LEVELS.inner
+
+
+def trusting_the_group(self: Any, place: Any, written: Any) -> Any:
+    """It begins where the group has committed, though a decision knows better."""
+    self._positions = {}
+    return within(self, place, written)
+
+
+def leaving_what_was_left(self: Any, of: Any, planned: Any) -> Any:
+    """After its first batch it waits for input, whatever that batch was."""
+    if not planned.works and not self._is_first:
+        return None
+    return (yield from batch_of_run(self, of, planned))
+
+
+batch_of_run: Any = run_protocol.Run.batch
+
+
 def trusting_what_is_held(task: Any, held: Any) -> Any:
     """It does not ask whether the state is of the attempt that counts, which read of attempts that counted."""
     decision = yield state_protocol.ReadDecision(task.batch - 1)
@@ -276,6 +298,28 @@ def test_a_rule_that_is_left_out_is_found_out(name: str, monkeypatch: pytest.Mon
             return True
 
     assert any(fails(seed) for seed in range(60))
+
+
+SWITCHING_MUTATIONS: dict[str, tuple[Any, str, Any]] = {
+    "what waits for the next batch counts as read": (run_protocol.Run, "whole", taking_what_waits_for_markers),
+    "a reader begins where the group stands": (StagedBatch, "_within", trusting_the_group),
+    "what was left waits for input": (run_protocol.Run, "batch", leaving_what_was_left),
+}
+
+
+@pytest.mark.parametrize("name", SWITCHING_MUTATIONS)
+def test_a_rule_of_switching_that_is_left_out_is_found_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, attribute, mutated = SWITCHING_MUTATIONS[name]
+    monkeypatch.setattr(place, attribute, mutated)
+
+    def fails(survived: int) -> bool:
+        cluster, checkpoint, process = model.Cluster(7), model.Checkpoint(), state_model.Process("p")
+        run(cluster, checkpoint, "r1", [process], survived, modes=REAL)
+        for name in ("r2", "r3"):
+            run(cluster, checkpoint, name, [process], modes=REAL)
+        return model.problems(cluster, BATCHES) != []
+
+    assert any(fails(survived) for survived in range(requests_of_a_quiet_run()))
 
 
 @pytest.mark.slow
