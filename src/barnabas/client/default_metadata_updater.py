@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 log = client_logger("barnabas.metadata")
 
-# Seconds between two questions because of silent nodes. Controllers of ours give a machine up after some 3 s, so the
-# first few follow each other fast; many clients of a slow broker must not keep the others busy for long.
-_FIRST_DOUBTS_EVERY = 1.0
-_FIRST_DOUBTS = 3
+# Seconds between two questions because of silent nodes, the first of which comes after a second. So that a node that is
+# gone is left a quarter later than the cluster knows it at most, each wait is a quarter of the time until then; many
+# clients of a slow broker must not keep the others busy for long.
+_FIRST_DOUBTS_EVERY = 0.25
+_DOUBTS_GROW_BY = 1.25
 _DOUBTS_EVERY_AT_MOST = 10.0
 
 
@@ -154,10 +155,11 @@ class DefaultMetadataUpdater:
         """See `MetadataUpdater`; what is asked in vain is asked more and more slowly, until there was no doubt long."""
         if now - self._next_doubt_at >= _DOUBTS_EVERY_AT_MOST:
             self._doubts = 0
+        wait = _FIRST_DOUBTS_EVERY * _DOUBTS_GROW_BY ** min(self._doubts, 64)
         self._doubts += 1
-        wait = _FIRST_DOUBTS_EVERY * 2.0 ** min(max(self._doubts - _FIRST_DOUBTS, 0), 64)
         self._next_doubt_at = now + min(wait, _DOUBTS_EVERY_AT_MOST)
-        self._metadata.request_update(reset_equivalent_backoff=False)
+        # Doubts have a pace of their own, and that the answers brought nothing new must not make them slower still.
+        self._metadata.request_update()
 
     def needs_rebootstrap(self, now: float) -> bool:
         """See `MetadataUpdater`."""

@@ -18,8 +18,8 @@ Rule 5. **Metadata goes first.** `poll` asks a `MetadataUpdater` before everythi
 due no node is ready.
 
 Rule 6. **Who is silent is asked about, and who is gone is left.** A node that owes an answer or a connection for longer
-than `silent_nodes.PATIENCE` has the `MetadataUpdater` ask another one, ever more slowly; when metadata that came since
-do not list it, its connection is closed as if lost.
+than `silent_nodes.PATIENCE`, or a connection at all after a time-out, has the `MetadataUpdater` ask another one, ever
+more slowly; when metadata that came since do not list it, its connection is closed as if lost.
 
 The parts: `ClusterConnectionStates` (when a broker may be tried), `ApiVersions` (what each
 understands, and in which version it is asked),

@@ -125,7 +125,7 @@ class NetworkClient:
         """Begin to connect to a node that `connection_states` allows to be connected to."""
         was_torn, self._is_torn = self._is_torn, True
         self._connections.connect(node, now)
-        self._silent.expect(now)
+        self._silent.expect_connection(node.id, now)
         self._is_torn = was_torn
 
     def connection_delay(self, node: Node, now: float) -> float:
@@ -311,6 +311,8 @@ class NetworkClient:
         if selector.disconnected:
             self._handle_disconnections(result)
         if selector.connected or selector.authentications:
+            for node_id in selector.connected:
+                self._silent.heard(node_id)
             self._connections.on_opened(now)
         if self._api_versions.to_ask:
             self._ask_api_versions(now)
@@ -420,6 +422,7 @@ class NetworkClient:
 
     def _handle_disconnections(self, result: PollResult) -> None:
         for node_id, disconnection in self.selector.disconnected.items():
+            self._silent.heard(node_id)
             unanswered = self.in_flight_requests.count(node_id)
             self._connections.broken(node_id, disconnection, result.now, unanswered)
             error = disconnection.authentication_error
@@ -454,6 +457,8 @@ class NetworkClient:
     ) -> None:
         """End a connection, which is news about the cluster."""
         self._connections.close(node_id, result.now)
+        if timed_out:
+            self._silent.timed_out(node_id)
         self._cancel_in_flight_requests(node_id, result, reason=reason, timed_out=timed_out)
         self._metadata_updater.handle_server_disconnect(result.now, node_id, None)
 
