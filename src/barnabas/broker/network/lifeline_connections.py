@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _RESOLVING = 1.0
 #: Signs of life come each second at most, so silence is none before this, in seconds.
 _LEAST_SILENCE = 1.25
+#: How precisely the system tells how long nothing was acknowledged, in seconds.
+_PRECISION = 0.005
 
 
 class LifelineConnections:
@@ -86,14 +88,17 @@ async def _until_closed(sock: socket.socket, longest: float | None) -> bool:
     loop = asyncio.get_running_loop()
     if longest is not None:
         keep_alive(sock, longest)
+    until_look = longest
     while True:
         try:
-            async with asyncio.timeout(None if longest is None else longest / 4):
+            async with asyncio.timeout(until_look):
                 if not await loop.sock_recv(sock, 256):
                     return False
         except OSError as problem:
             if problem.errno is not None or longest is None:
                 return is_silence(problem)
             # The time to look is over.
-            if silent_for(sock) >= longest:
+            left = longest - silent_for(sock)
+            if left <= 0:
                 return True
+            until_look = left + _PRECISION
