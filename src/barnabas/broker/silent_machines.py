@@ -41,6 +41,11 @@ class Silence(NamedTuple):
         longest = session * _OF_SESSION if configured_ms < 0 else configured_ms / 1000
         return cls(longest, min(max(_LEAST_PATIENCE, longest * _OF_SILENCE), _MOST_PATIENCE))
 
+    @staticmethod
+    def patience_of(silence: Silence | None) -> float:
+        """How long a connection may take, in seconds; where machines may be silent, as long as ever."""
+        return _MOST_PATIENCE if silence is None else silence.patience
+
 
 class _Silent:
     """A row of attempts that came to nothing: how many, when the last one did, and whether the others were heard then.

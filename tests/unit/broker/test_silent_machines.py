@@ -24,6 +24,11 @@ def test_silence_is_a_quarter_of_the_session_unless_it_is_set(
     assert Silence.of(configured, session) == found
 
 
+def test_where_machines_may_be_silent_a_connection_may_take_a_second() -> None:
+    assert Silence.patience_of(None) == 1.0
+    assert Silence.patience_of(Silence(2.25, 0.5625)) == 0.5625
+
+
 @pytest.mark.parametrize("session", [2.0, 6.0, 9.0, 18.0])
 def test_what_it_takes_altogether_is_less_than_half_a_session(session: float) -> None:
     silence = Silence.of(-1, session)

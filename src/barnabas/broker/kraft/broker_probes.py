@@ -20,22 +20,19 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.controller.broker_heartbeat_manager import BrokerIdAndEpoch
-from barnabas.broker.silent_machines import SilentMachines
+from barnabas.broker.silent_machines import Silence, SilentMachines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from barnabas.broker.instant import Instant
     from barnabas.broker.metadata.metadata_image import BrokerRegistration, Endpoint
-    from barnabas.broker.silent_machines import Silence
 
 #: How far apart the two refusals are, in seconds; a port that was open is asked again after twice as long each time.
 _APART = 0.05
 _REFUSALS = 2
 #: Asked so often without a refusal, nothing is to be found out: the session ends before that.
 _MOST_PROBES = 10
-#: How long a connection may take, in seconds, where machines may be silent.
-_PATIENCE = 1.0
 
 
 class Probe(NamedTuple):
@@ -97,6 +94,7 @@ class BrokerProbes:
         self._listener = listener
         self._ended = self.gone = ended
         self._silence = silence
+        self._patience = Silence.patience_of(silence)
         self._me = me
         self._machines: SilentMachines[BrokerIdAndEpoch] = SilentMachines()
         self._lives: dict[int, _Life] = {}
@@ -190,8 +188,8 @@ class BrokerProbes:
                 life.asked_at = instant.now
                 if self._machines.is_silent(life.whose):
                     self._machines.asks(life.whose, [other.whose for other in self._others(life)])
-                patience = _PATIENCE if self._silence is None else self._silence.patience
-                self.connect(Probe(life.whose, self._number, life.endpoint.host, life.endpoint.port, patience))
+                endpoint = life.endpoint
+                self.connect(Probe(life.whose, self._number, endpoint.host, endpoint.port, self._patience))
 
     def answered(self, probe: Probe, *, is_open: bool, is_refused: bool, now: float, is_silent: bool = False) -> None:
         """Take what came of a probe: a connection, a refusal, or neither of them in time.
@@ -249,8 +247,7 @@ class BrokerProbes:
         for other in self._others(life):
             if not self._machines.is_silent(other.whose) and other.in_flight is None:
                 other.due = now
-        patience = _PATIENCE if self._silence is None else self._silence.patience
-        life.due = max(now, life.asked_at + patience) + pause
+        life.due = max(now, life.asked_at + self._patience) + pause
 
     def _others(self, life: _Life) -> list[_Life]:
         """Return who tells whether this machine is cut off."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from barnabas import errors
 from barnabas.broker.controller.broker_heartbeat_manager import BrokerIdAndEpoch
 from barnabas.broker.instant import Instant
@@ -172,11 +174,13 @@ def test_the_next_life_of_a_broker_that_was_given_up_need_not_wait_for_its_sessi
 class _Silent:
     """Brokers 1, 2 and 3 in service, whose ports were seen open; `network` says what comes of a connection to each.
 
-    A heartbeat of each that is in `beating` comes every second. Node 100 is the controller.
+    A heartbeat of each that is in `beating` comes every second, unless `every` says otherwise. Node 100 is the
+    controller.
     """
 
-    def __init__(self, *brokers: int, me: int = 100) -> None:
+    def __init__(self, *brokers: int, me: int = 100, every: int = 1) -> None:
         self.now = 0.0
+        self.every, self.seen_at = every, 0.0
         self.beating = set(brokers)
         self.network = dict.fromkeys(brokers, "open")
         self.asked: list[Probe] = []
@@ -203,16 +207,24 @@ class _Silent:
         """Let time pass, by hundredths of a second."""
         for _ in range(round(seconds * 100)):
             self.now = round(self.now + 0.01, 2)
-            if self.now % 1 == 0:
+            if self.now % self.every == 0:
                 for number in self.beating:
+                    self._heard(number)
                     self.probes.heard(number, BrokerIdAndEpoch(number, 7), self.now)
             due = [one for one in self._later if one[0] <= self.now]
             self._later = [one for one in self._later if one[0] > self.now]
             for _, probe, state in due:
+                if state == "open":
+                    self._heard(probe.whose.id)
                 kinds = {"is_open": state == "open", "is_refused": False, "is_silent": state == "silent"}
                 self.probes.answered(probe, now=self.now, **kinds)
             if self.probes.next_deadline() <= self.now:
                 self.probes.tick(Instant(self.now, 0))
+
+    def _heard(self, number: int) -> None:
+        """Take note of when a sign of life of broker 1 came."""
+        if number == 1:
+            self.seen_at = self.now
 
     def cut(self, *numbers: int) -> None:
         """Let nothing come from these, nor get there."""
@@ -229,6 +241,20 @@ def test_a_silent_machine_is_given_up_when_two_attempts_have_come_to_nothing() -
     assert not world.gone
     world.run(0.2)
     assert world.gone == [1]
+
+
+@pytest.mark.parametrize("every", [1, 2, 3])
+@pytest.mark.parametrize("phase", range(0, 60, 3))
+def test_it_is_given_up_when_its_silence_and_two_attempts_are_over_and_no_later(every: int, phase: int) -> None:
+    """Whenever it begins between two heartbeats, or while its port is asked because one is overdue."""
+    world = _Silent(1, 2, 3, every=every)
+    world.run(4.0 + phase / 20)
+    world.cut(1)
+    while not world.gone:
+        assert world.now - world.seen_at <= 2.0 + 2 * 0.5 + 0.05 + 0.05
+        world.run(0.01)
+    assert world.gone == [1]
+    assert world.now - world.seen_at >= 2.0 + 2 * 0.5
 
 
 def test_no_port_is_asked_while_heartbeats_come() -> None:

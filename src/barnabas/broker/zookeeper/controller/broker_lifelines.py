@@ -15,13 +15,12 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.broker.silent_machines import SilentMachines
+from barnabas.broker.silent_machines import Silence, SilentMachines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from barnabas.broker.instant import Instant
-    from barnabas.broker.silent_machines import Silence
 
 #: How far apart the two refusals are, in seconds.
 _APART = 0.05
@@ -30,8 +29,6 @@ _REFUSALS = 2
 _MOST_APART = 5.0
 #: A connection that has lasted so long was held by a broker that serves its port, in seconds.
 _LASTED = 1.0
-#: How long a connection may take, in seconds, where machines may be silent.
-_PATIENCE = 1.0
 
 
 class Life(NamedTuple):
@@ -138,10 +135,9 @@ class BrokerLifelines:
             if line.due <= instant.now:
                 line.due, line.asked_at, line.is_opening = inf, instant.now, True
                 self._number += 1
-                patience = _PATIENCE if self.silence is None else self.silence.patience
                 if self._machines.is_silent(life):
                     self._machines.asks(life, self._others(life))
-                line.held, line.attempt = line.attempt, Attempt(life, self._number, patience)
+                line.held, line.attempt = line.attempt, Attempt(life, self._number, Silence.patience_of(self.silence))
                 self.connect(line.attempt)
 
     # -- what comes of connections -----------------------------------------------------------------------------------
