@@ -19,8 +19,7 @@ import time
 from collections.abc import Callable
 
 from barnabas import AdminClient, NewTopic, Producer
-from barnabas.errors import KafkaError
-from benchmarks._failover import IMPATIENT, longest_gap
+from benchmarks._failover import IMPATIENT, longest_gap, until_created
 from benchmarks._options import options
 from tests.peers.zookeeper import ZooKeeperCluster
 
@@ -43,19 +42,6 @@ def _until_acknowledged(producer: Producer, topic: str) -> float:
     return time.perf_counter() - began
 
 
-def _until_created(admin: AdminClient, topic: str) -> float:
-    began = time.perf_counter()
-    while True:
-        try:
-            admin.create_topics([NewTopic(topic, 1, 2)], timeout=_PATIENCE)
-        except KafkaError:
-            if time.perf_counter() - began > _PATIENCE:
-                raise
-            time.sleep(0.02)
-        else:
-            return time.perf_counter() - began
-
-
 KINDS = (
     "leader",
     "follower",
@@ -76,7 +62,7 @@ def _ended(cluster: ZooKeeperCluster, kind: str, number: int, topic: str, ways: 
         return longest_gap(producer, topic, lambda: os.kill(broker.pid, signal.SIGSTOP))
     broker.stop(kill=True)
     if kind.endswith("topic"):
-        return _until_created(admin, f"next-of-{topic}")
+        return until_created(admin, f"next-of-{topic}", time.perf_counter(), _PATIENCE)
     return _until_acknowledged(producer, topic)
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -52,8 +52,10 @@ class Server:
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
             process.stdout.readline()
-            yield process.pid
-            process.kill()
+            try:
+                yield process.pid
+            finally:
+                process.kill()
 
 
 @pytest.fixture
@@ -108,6 +110,81 @@ def test_a_connection_to_a_machine_that_is_gone_is_given_up_and_one_to_a_paused_
     took = asyncio.run(asyncio.wait_for(play(), 60))
     assert told[1][0] == "silent"
     assert took >= 0.4, "the last sign of life was a second ago at most"
+
+
+class TornError(Exception):
+    """The run ends here."""
+
+
+@pytest.mark.parametrize("is_after", [False, True])
+def test_a_run_that_is_torn_at_any_command_leaves_no_machine_behind(
+    is_after: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, left, is_torn = namespaces._ip, 0, True
+
+    def torn(*arguments: str) -> None:
+        nonlocal left, is_torn
+        left -= 1
+        is_torn = left <= 0
+        if left > 0 or is_after:
+            make(*arguments)
+        if is_torn:
+            raise TornError
+
+    monkeypatch.setattr(namespaces, "_ip", torn)
+    commands = 0
+    while is_torn:
+        commands += 1
+        left = commands
+        with suppress(TornError), Machines() as machines:
+            machines.place([Server(), Server()])
+        assert namespaces.left_by(os.getpid()) == ([], [])
+    assert commands > 10
+
+
+_RUN = """
+import subprocess, sys, time
+from benchmarks._failover import end_in_order_when_told
+from tests.contract.test_silent_machines import Server
+from tests.peers.namespaces import Machines
+
+end_in_order_when_told()
+with Machines() as machines:
+    server = Server()
+    machines.place([server])
+    with server.running() as pid:
+        print(pid, flush=True)
+        time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL], ids=lambda by: by.name)
+def test_what_a_run_that_was_ended_has_made_is_removed_by_itself_or_by_the_next(by: signal.Signals) -> None:
+    with subprocess.Popen([sys.executable, "-c", _RUN], stdout=subprocess.PIPE) as run:
+        assert run.stdout is not None
+        server = int(run.stdout.readline())
+        run.send_signal(by)
+        run.wait(60)
+    if by == signal.SIGKILL:
+        made, _ = namespaces.left_by(run.pid)
+        assert len(made) == 1
+        with Machines():
+            pass
+    assert namespaces.left_by(run.pid) == ([], [])
+    deadline = time.monotonic() + 10
+    while os.path.exists(f"/proc/{server}/exe") and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not os.path.exists(f"/proc/{server}/exe"), "what ran there has ended, too"
+
+
+def test_what_a_run_has_made_that_goes_on_is_left_alone() -> None:
+    with subprocess.Popen([sys.executable, "-c", _RUN], stdout=subprocess.PIPE) as run:
+        assert run.stdout is not None
+        run.stdout.readline()
+        with Machines():
+            pass
+        assert len(namespaces.left_by(run.pid)[0]) == 1
+        run.terminate()
 
 
 def _die(machines: Machines, cluster: Any, number: int) -> None:

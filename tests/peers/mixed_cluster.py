@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -224,10 +225,13 @@ class MixedCluster:
 
     def __enter__(self) -> Self:
         nodes = [*self.controllers.values(), *self.theirs.values()]
-        with ThreadPoolExecutor(len(nodes)) as threads:
-            list(threads.map(lambda node: node.start(), nodes))
-        for broker in self.ours.values():
-            broker.start()
+        with ExitStack() as stack:
+            stack.push(self)
+            with ThreadPoolExecutor(len(nodes)) as threads:
+                list(threads.map(lambda node: node.start(), nodes))
+            for broker in self.ours.values():
+                broker.start()
+            stack.pop_all()
         return self
 
     def __exit__(

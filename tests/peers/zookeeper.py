@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -205,10 +205,13 @@ class ZooKeeperCluster:
         return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
 
     def __enter__(self) -> Self:
-        self.zookeeper.start()
-        with ThreadPoolExecutor(len(self.brokers)) as threads:
-            list(threads.map(lambda broker: broker.start(), self.theirs.values()))
-            list(threads.map(lambda broker: broker.start(), self.ours.values()))
+        with ExitStack() as stack:
+            stack.push(self)
+            self.zookeeper.start()
+            with ThreadPoolExecutor(len(self.brokers)) as threads:
+                list(threads.map(lambda broker: broker.start(), self.theirs.values()))
+                list(threads.map(lambda broker: broker.start(), self.ours.values()))
+            stack.pop_all()
         return self
 
     def __exit__(
