@@ -442,7 +442,7 @@ def overlook_restarts(patch: pytest.MonkeyPatch) -> None:
 
 def take_answers_of_an_earlier_life(patch: pytest.MonkeyPatch) -> None:
     def put(self: Any, name: str, _broker: Any, program: Any) -> None:
-        self.put(name, program, lambda: None)
+        self.put(name, program, lambda _error: None)
 
     patch.setattr(ActiveController, "_put_answer", put)
 
@@ -477,8 +477,8 @@ def go_on_with_half_an_event(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LastingSession, "_answered", lambda _self, one, result: one.done(result))
     original = ControllerEventManager.__init__
 
-    def init(self: Any, session: Any, report: Any, _moved: Any) -> None:
-        original(self, session, report, lambda: None)
+    def init(self: Any, session: Any, report: Any, _moved: Any, stats: Any) -> None:
+        original(self, session, report, lambda: None, stats)
 
     patch.setattr(ControllerEventManager, "__init__", init)
 
