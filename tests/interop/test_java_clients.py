@@ -36,7 +36,8 @@ def test_a_group_whose_members_come_and_go_copies_every_record_exactly_once(
     java: JavaTools, broker: Broker, new_name: Callable[[str], str], settings: list[str]
 ) -> None:
     if settings[0].startswith("partition"):
-        settings = [*settings, "heartbeat.interval.ms=100"]
+        # A member that could not tell a coordinator that it leaves is waited for that long, by the next one once more.
+        settings = [*settings, "heartbeat.interval.ms=100", "session.timeout.ms=6000"]
     done = java.run("Clients", broker.bootstrap_servers, new_name("copy"), "4000", *settings)
     assert done.code == 0, done.out[-2000:] + done.err[-4000:]
     assert int(done.out.split()[1]) >= 4000

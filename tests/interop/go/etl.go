@@ -62,7 +62,7 @@ func etl(ctx context.Context, bootstrap string, arguments []string) error {
 		bootstrap: bootstrap, source: prefix + "-source", target: prefix + "-target", group: prefix + "-group",
 		balancer: arguments[1], codec: codecs[arguments[2]], count: count, failure: make(chan error, 16),
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(bootstrap, ",")...))
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(bootstrap, ",")...), kgo.AlwaysRetryEOF())
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (p *pipeline) wait(ctx context.Context, until func() bool) error {
 // produce goes on until ctx ends, a little at a time so that the group sees many fetches, and to p.count at least.
 func (p *pipeline) produce(ctx context.Context) {
 	client, err := kgo.NewClient(
-		kgo.SeedBrokers(strings.Split(p.bootstrap, ",")...), kgo.DefaultProduceTopic(p.source), kgo.ProducerBatchCompression(p.codec),
+		kgo.SeedBrokers(strings.Split(p.bootstrap, ",")...), kgo.AlwaysRetryEOF(), kgo.DefaultProduceTopic(p.source), kgo.ProducerBatchCompression(p.codec),
 	)
 	if err != nil {
 		p.failure <- err
@@ -190,10 +190,10 @@ type member struct {
 func (p *pipeline) work(ctx context.Context, m *member) {
 	background := context.Background()
 	options := append([]kgo.Opt{
-		kgo.SeedBrokers(strings.Split(p.bootstrap, ",")...), kgo.ConsumerGroup(p.group), kgo.ConsumeTopics(p.source),
+		kgo.SeedBrokers(strings.Split(p.bootstrap, ",")...), kgo.AlwaysRetryEOF(), kgo.ConsumerGroup(p.group), kgo.ConsumeTopics(p.source),
 		kgo.DefaultProduceTopic(p.target), kgo.ProducerBatchCompression(p.codec), kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(), kgo.HeartbeatInterval(100 * time.Millisecond),
-		kgo.FetchMaxWait(100 * time.Millisecond),
+		kgo.SessionTimeout(sessionTimeout), kgo.FetchMaxWait(100 * time.Millisecond),
 	}, balancers[p.balancer]...)
 	client, err := kgo.NewClient(options...)
 	if err != nil {
@@ -215,7 +215,7 @@ func (p *pipeline) work(ctx context.Context, m *member) {
 		if err := client.ProduceSync(background, copies...).FirstErr(); err != nil {
 			p.failure <- fmt.Errorf("writing to the target: %w", err)
 		}
-		if err := client.CommitUncommittedOffsets(background); err != nil {
+		if err := again(background, func() error { return client.CommitUncommittedOffsets(background) }); err != nil {
 			p.failure <- fmt.Errorf("committing: %w", err)
 		}
 		m.moved.Add(int64(len(copies)))
@@ -237,7 +237,7 @@ func (p *pipeline) checkTarget(ctx context.Context, adm *kadm.Client) error {
 		return fmt.Errorf("%d records were produced, the target holds %d", p.produced.Load(), total)
 	}
 	client, err := kgo.NewClient(
-		kgo.SeedBrokers(strings.Split(p.bootstrap, ",")...), kgo.ConsumeTopics(p.target), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.SeedBrokers(strings.Split(p.bootstrap, ",")...), kgo.AlwaysRetryEOF(), kgo.ConsumeTopics(p.target), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 	)
 	if err != nil {
 		return err

@@ -40,7 +40,7 @@ func transactions(ctx context.Context, bootstrap string, arguments []string) err
 		bootstrap: bootstrap, source: prefix + "-source", target: prefix + "-target", group: prefix + "-group",
 		count: count, failure: make(chan error, 64),
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(bootstrap, ",")...))
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(bootstrap, ",")...), kgo.AlwaysRetryEOF())
 	if err != nil {
 		return err
 	}
@@ -105,10 +105,10 @@ func (t *transactional) run(ctx context.Context) error {
 // live is one life of a member: it ends with ctx, or after some transactions by vanishing in the middle of one.
 func (t *transactional) live(ctx context.Context, number, life int) error {
 	session, err := kgo.NewGroupTransactSession(
-		kgo.SeedBrokers(strings.Split(t.bootstrap, ",")...), kgo.TransactionalID(t.group+"-"+strconv.Itoa(number)),
+		kgo.SeedBrokers(strings.Split(t.bootstrap, ",")...), kgo.AlwaysRetryEOF(), kgo.TransactionalID(t.group+"-"+strconv.Itoa(number)),
 		kgo.ConsumerGroup(t.group), kgo.ConsumeTopics(t.source), kgo.DefaultProduceTopic(t.target),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RequireStableFetchOffsets(),
-		kgo.HeartbeatInterval(100*time.Millisecond), kgo.FetchMaxWait(100*time.Millisecond),
+		kgo.HeartbeatInterval(100*time.Millisecond), kgo.SessionTimeout(sessionTimeout), kgo.FetchMaxWait(100*time.Millisecond),
 		kgo.FetchMaxPartitionBytes(4096),
 	)
 	if err != nil {
@@ -134,6 +134,10 @@ func (t *transactional) live(ctx context.Context, number, life int) error {
 		}
 		commit := failed.Err() == nil && transaction%5 != 4
 		committed, err := session.End(background, kgo.TransactionEndTry(commit))
+		if isRefused(err) {
+			// The next life aborts it.
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -151,7 +155,7 @@ func (t *transactional) check(ctx context.Context, adm *kadm.Client) error {
 		return err
 	}
 	client, err := kgo.NewClient(
-		kgo.SeedBrokers(strings.Split(t.bootstrap, ",")...), kgo.ConsumeTopics(t.target), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.SeedBrokers(strings.Split(t.bootstrap, ",")...), kgo.AlwaysRetryEOF(), kgo.ConsumeTopics(t.target), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 	)
 	if err != nil {
