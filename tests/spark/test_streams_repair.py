@@ -16,7 +16,7 @@ from barnabas import Producer
 from barnabas.cli.main import main
 from barnabas.spark.exactly_once import open_transactions
 from barnabas.spark.exactly_once.decision import TransactionsLostError
-from barnabas.streams import KafkaStreams, Serdes, State, StreamsBuilder
+from barnabas.streams import KafkaStreams, Serdes, State, StreamsBuilder, Topology
 from tests.spark.test_kafka_streams import LONGEST, committed, settings
 
 if TYPE_CHECKING:
@@ -33,23 +33,40 @@ def send(servers: str, topic: str, rounds: int) -> None:
                 producer.send(topic, b"", key=key.encode())
 
 
+def counts(source: str, target: str, *, repartitioned: bool) -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream(source, key=Serdes.string(), value=Serdes.string())
+    grouped = stream.group_by(lambda key, value: key) if repartitioned else stream.group_by_key()
+    grouped.count(store="counts").to_stream().map_values(str).to(target)
+    return builder.build()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("choice", ["--rewrite-lost", "--accept-loss"])
+@pytest.mark.parametrize(
+    ("choice", "is_within", "which"),
+    [
+        pytest.param("--rewrite-lost", False, 0, id="rewritten"),
+        pytest.param("--accept-loss", False, 0, id="accepted"),
+        pytest.param("--rewrite-lost", True, 0, id="rewritten, what others have read within the batch"),
+        pytest.param("--rewrite-lost", True, -1, id="rewritten, who has read within the batch"),
+    ],
+)
 def test_an_application_goes_on_after_a_repair_with_state_and_output_that_agree(
     spark: SparkSession, servers: str, new_topic: Callable[[int], str], checkpoint: str,
-    monkeypatch: pytest.MonkeyPatch, choice: str,
+    monkeypatch: pytest.MonkeyPatch, choice: str, is_within: bool, which: int,
 ) -> None:  # fmt: skip
     source, target = new_topic(PARTITIONS), new_topic(PARTITIONS)
-    name = f"repaired-{source}"
-    config = settings(servers, name, Path(checkpoint))
+    name, tasks = f"repaired-{source}", 2 * PARTITIONS if is_within else PARTITIONS
+    own = {"repartition.within.batch": is_within, "repartition.purge.interval.ms": 3_600_000}
+    config = {**settings(servers, name, Path(checkpoint)), **own}
     lost: list[str] = []
     end_all: Any = open_transactions.end_all
 
     def ending(admin: Any, transactions: Any, commit: bool) -> Any:
         """Let one task's transaction be aborted after the decision, as it is when nothing runs for too long."""
-        if commit and arms and not lost and len(transactions) == PARTITIONS:
-            lost.append(transactions[0][0])
+        if commit and arms and not lost and len(transactions) == tasks:
+            lost.append(transactions[which][0])
             admin.fence_producers(lost)
         return end_all(admin, transactions, commit)
 
@@ -57,10 +74,8 @@ def test_an_application_goes_on_after_a_repair_with_state_and_output_that_agree(
     monkeypatch.setattr(open_transactions, "end_all", ending)
 
     def application() -> KafkaStreams:
-        builder = StreamsBuilder()
-        stream = builder.stream(source, key=Serdes.string(), value=Serdes.string())
-        stream.group_by_key().count(store="counts").to_stream().map_values(str).to(target)
-        return KafkaStreams(builder.build(), config, spark=spark, checkpoint_location=checkpoint)
+        topology = counts(source, target, repartitioned=is_within)
+        return KafkaStreams(topology, config, spark=spark, checkpoint_location=checkpoint)
 
     def wait(streams: KafkaStreams, total: int) -> None:
         deadline = time.monotonic() + LONGEST
@@ -82,7 +97,10 @@ def test_an_application_goes_on_after_a_repair_with_state_and_output_that_agree(
 
     assert lost
     there = len(committed(servers, target, PARTITIONS))
-    assert len(KEYS) < there < 2 * len(KEYS), "one task's rows are there, the other's not"
+    if is_within and which == 0:
+        assert there == 2 * len(KEYS), "those who have read it have written"
+    else:
+        assert len(KEYS) < there < 2 * len(KEYS), "one task's rows are there, the other's not"
     assert main(["spark", "repair", query, choice, "-b", servers]) == 0
     send(servers, source, 1)
     total = 3 * len(KEYS) - (2 * len(KEYS) - there if choice == "--accept-loss" else 0)
@@ -98,3 +116,6 @@ def test_an_application_goes_on_after_a_repair_with_state_and_output_that_agree(
     assert all(counts == [*range(1, len(counts) + 1)] for counts in by_key.values()), by_key
     newest = {record.key: int.from_bytes(record.value, "big") for record in logged}
     assert newest == {key: counts[-1] for key, counts in by_key.items()}
+    if is_within:
+        between = f"{name}-counts-repartition"
+        assert len(committed(servers, between, PARTITIONS)) == 3 * len(KEYS), "the topic holds each record once"
