@@ -17,7 +17,7 @@ SHORT = {
         8,
         2,
         ("--faults", "kill broker,lost disk,lost directory,isolate,cut nodes"),
-        ("brokers killed", "disks lost", "directories lost", "nodes isolated"),
+        ("brokers killed", "disks lost", "directories that came back", "nodes isolated"),
     ),
     "zookeeper": (2, 4, (), ("sessions expired", "brokers without power", "written to unclean")),
 }

@@ -17,6 +17,9 @@ from barnabas.testing.simulator.faults.network_faults import NetworkFaults
 from barnabas.testing.simulator.faults.plan import Plan
 from barnabas.testing.simulator.world import Process
 
+#: How often a directory that is lost comes back as it was.
+_COMES_BACK = 0.5
+
 
 class ClusterFaults(FaultGroup[ClusterParts]):
     """What goes wrong with the nodes of a cluster, and between them."""
@@ -103,16 +106,26 @@ class ClusterFaults(FaultGroup[ClusterParts]):
         self._world.after(self._random.uniform(0.5, 6), broker.start)
 
     def _lose_directory(self) -> None:
-        """Let one of several directories be gone: the broker goes on with the others, until the operator comes."""
+        """Let one of several directories be gone: the broker goes on with the others, until the operator comes.
+
+        He may have the very disk run again, with all that it held.
+        """
         broker = self._broker()
         if len(broker.directories) > 1 and broker.is_in_service and self._has_spare_copies():
             broker.disk.lost_directory = self._random.choice(list(broker.directories))
             self._noted(f"{broker.name} loses {broker.disk.lost_directory}")
             self._world.counts["times of a lost directory"] += 1
-            self._world.after(self._random.uniform(1, 8), self._replace_directory, broker)
+            away, random = self._random.uniform(1, 8), self._world.stream(f"directory lost at {self._world.now}")
+            broker.directory_comes_back = random.random() < _COMES_BACK
+            self._world.after(away + broker.directory_comes_back * random.uniform(0, 8), self._mend_directory, broker)
 
-    def _replace_directory(self, broker: SimulatedMember) -> None:
-        if broker.disk.lost_directory:
+    def _mend_directory(self, broker: SimulatedMember) -> None:
+        if not broker.disk.lost_directory:
+            return
+        if broker.directory_comes_back:
+            broker.return_directory()
+            self._world.after(self._random.uniform(0.5, 6), broker.start)
+        else:
             broker.replace_directory()
             self._come_back(broker)
 
@@ -195,7 +208,7 @@ class ClusterFaults(FaultGroup[ClusterParts]):
             node.disk.die_after = None
             self._mend_disk(node)
             if isinstance(node, SimulatedMember):
-                self._replace_directory(node)
+                self._mend_directory(node)
 
 
 def what_is_missing_of_copies(parts: ClusterParts) -> str:

@@ -55,6 +55,8 @@ class SimulatedMember(ClusterMachine):
         self.has_lost = False
         #: Whether that is all there was in a directory, which has another id in its next life.
         self.has_empty_directory = False
+        #: Whether the directory that is lost will be there again with all it held.
+        self.directory_comes_back = False
         self.node: BrokerNode | None = None
         self.member: ClusterMember | None = None
         self.state = LifecycleState.STARTING
@@ -215,6 +217,12 @@ class SimulatedMember(ClusterMachine):
         self.world.counts["directories lost"] += 1
         self.has_empty_directory = True
         self.disk.wipe(directory)
+        self.disk.lost_directory = ""
+
+    def return_directory(self) -> None:
+        """End the process, and have the directory that is lost be there again as it was."""
+        self.crash(f"{self.disk.lost_directory} is there again")
+        self.world.counts["directories that came back"] += 1
         self.disk.lost_directory = ""
 
     @property
