@@ -27,6 +27,7 @@ SOON = {
     "followers that lag stay in the ISR": 6,
     "whose end was not clean stays eligible": 2,
     "a controller writes though another one has taken its place": 1,
+    "a new leader does not flush what it had not": 4,
     "a broker obeys what its last life was told": 1,
     "brokers go by the quotas that stood when they were started": 1,
 }

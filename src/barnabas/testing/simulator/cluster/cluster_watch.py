@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: How often it is looked, and how much longer than `replica.lag.time.max.ms` a lagging follower may stay, in seconds.
 _EVERY, _LAG_SLACK = 0.05, 4.0
+#: How long a leader may have records that it does not begin to flush, in seconds.
+_FLUSH_SLACK = 2.0
 #: A network that is slower than this may be what a follower waits for.
 _CALM_LATENCY = 0.001
 #: A partition of one topic, which has no other one's name later.
@@ -66,6 +68,8 @@ class ClusterWatch:
         self._spoilt: set[_Life] = set()
         #: Since when a follower has lacked something, cut off from its leader, with nothing else wrong.
         self._lacking: dict[tuple[TopicPartition, int, int], float] = {}
+        #: Since when a leader that has to flush has had records that it did not begin to flush.
+        self._unflushed: dict[tuple[_Life, _Whole], float] = {}
 
     def begin(self) -> None:
         """Look from now on."""
@@ -79,6 +83,7 @@ class ClusterWatch:
             for name, partition in self._partitions(broker):
                 self._look_at(life, name, partition)
             self._look_at_control(life, broker)
+            self._look_at_flushes(life, broker)
         self._look_at_isrs()
         self._world.after(_EVERY, self._look)
 
@@ -121,6 +126,20 @@ class ClusterWatch:
                 self._violate(
                     f"broker {life.number} obeys in its life {life.life} a {what} that was told to its life {told} "
                     f"(broker epoch {request.broker_epoch})"
+                )
+
+    def _look_at_flushes(self, life: _Life, broker: SimulatedMember) -> None:
+        """Demand that a leader flushes all it has where only that counts, and not with the next append."""
+        is_well = self._is_well(broker)
+        for name, partition in self._partitions(broker):
+            log, key = partition.log, (life, name)
+            has_to = partition.is_leader and log.must_flush and log.recovery_point < log.log_end_offset
+            if not has_to or partition.is_flushing or log.troubles or not is_well:
+                self._unflushed.pop(key, None)
+            elif self._world.now - self._unflushed.setdefault(key, self._world.now) > _FLUSH_SLACK:
+                self._violate(
+                    f"broker {life.number} leads {name[0]} with flush.messages, and does not flush what it has from "
+                    f"{log.recovery_point} to {log.log_end_offset}"
                 )
 
     # --- who is in sync
