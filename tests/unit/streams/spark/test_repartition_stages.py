@@ -319,7 +319,7 @@ def test_a_rule_of_switching_that_is_left_out_is_found_out(name: str, monkeypatc
             run(cluster, checkpoint, name, [process], modes=REAL)
         return model.problems(cluster, BATCHES) != []
 
-    assert any(fails(survived) for survived in range(requests_of_a_quiet_run()))
+    assert any(fails(survived) for survived in range(requests_of_a_quiet_run() - 1, 0, -7))
 
 
 @pytest.mark.slow
