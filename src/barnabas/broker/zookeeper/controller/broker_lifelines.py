@@ -64,7 +64,7 @@ class _Line:
         "was_open",
     )
 
-    def __init__(self, *, is_witness: bool = False) -> None:
+    def __init__(self, *, is_witness: bool = False, was_open: bool = False) -> None:
         self.attempt: Attempt | None = None
         self.is_opening = False
         #: The connection from before, while another one is being opened.
@@ -75,7 +75,7 @@ class _Line:
         self.due = -inf
         self.pause = _APART
         self.refusals = 0
-        self.was_open = False
+        self.was_open = was_open
         self.opened_at = -inf
 
 
@@ -95,6 +95,8 @@ class BrokerLifelines:
         self._machines: SilentMachines[Life] = SilentMachines()
         self.witnesses: Callable[[], Iterable[Life]] = lambda: ()
         self._lines: dict[Life, _Line] = {}
+        #: By id the last life of a broker whose port was seen open, which is worth as much when it is watched again.
+        self._seen: dict[int, Life] = {}
         self._number = 0
         self.connect: Callable[[Attempt], None] = lambda attempt: None
         self.drop: Callable[[Attempt], None] = lambda attempt: None
@@ -109,7 +111,7 @@ class BrokerLifelines:
         line = self._lines.get(life)
         if line is None or line.is_witness:
             self.forget(life)
-            self._lines[life] = _Line()
+            self._lines[life] = _Line(was_open=self._seen.get(life.id) == life)
 
     def forget(self, life: Life) -> None:
         """End the connection to a broker."""
@@ -148,6 +150,7 @@ class BrokerLifelines:
         if line is None:
             return
         line.was_open, line.refusals, line.opened_at, line.is_opening = True, 0, now, False
+        self._seen[attempt.life.id] = attempt.life
         self._machines.heard(attempt.life, now)
         if line.held is not None:
             self.drop(line.held)

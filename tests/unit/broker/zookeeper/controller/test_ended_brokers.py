@@ -15,7 +15,7 @@ from barnabas.broker.zookeeper.controller.broker_lifelines import Attempt, Broke
 from barnabas.broker.zookeeper.controller.controller_znodes import CONTROLLER
 from barnabas.protocol.messages.update_metadata_request import UpdateMetadataRequest
 from barnabas.protocol.topic_partition import TopicPartition
-from tests.support.controller_world import ControllerWorld
+from tests.support.controller_world import ControllerWorld, Lifeline
 
 FLIGHTS = TopicPartition("flights", 0)
 
@@ -124,6 +124,30 @@ def test_a_controller_whose_process_has_ended_is_deposed_and_taken_for_dead() ->
     world.create("delays", [3, 2])
     world.settle()
     assert world.state("delays").leader == 3
+
+
+def test_the_machine_of_a_controller_is_given_up_by_the_next_one_that_had_not_seen_its_silence_yet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It held that lifeline open as a broker; that is worth as much when it is controller."""
+    world = world_with([1, 2, 3])
+    step = Lifeline.step
+
+    def late(line: Lifeline) -> bool:
+        sees_late = line.owner.id == 3 and line.attempt.life.id == 1 and line.owner.controller.active is None
+        return False if sees_late else step(line)
+
+    monkeypatch.setattr(Lifeline, "step", late)
+    world.isolate(1)
+    world.members[1].kill()
+    for _ in range(30):
+        world.now += 0.3
+        world.tick()
+        world.settle()
+    assert world.controller.id == 3
+    assert f"{znodes.BROKER_IDS}/1" in world.zookeeper.nodes, "its session lasts"
+    assert (3, 1) in world.given_up
+    assert world.state("flights").leader == 2
 
 
 def test_a_controller_that_lives_is_elected_again_or_replaced_but_never_twice_in_a_row() -> None:
