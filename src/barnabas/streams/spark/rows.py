@@ -47,18 +47,27 @@ def output_rows(records: list[OutputRecord], *, with_origins: bool = False) -> p
     if not records:
         return None
     topics, partitions, keys, values, times, headers = output_columns(records)
-    texts = [[{"key": name, "value": value} for name, value in found] if found else None for found in headers]
     import pyarrow as pa
 
     schema = output_schema()
-    arrays = [
-        pa.array(column, field.type)
-        for column, field in zip((topics, partitions, keys, values, times, texts), schema, strict=True)
-    ]
+    columns = (topics, partitions, keys, values, times)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=False)]
+    arrays.append(_header_column(headers, schema.field(len(columns)).type))
     found = pa.RecordBatch.from_arrays(arrays, schema=schema)
     if with_origins:
         return found.append_column(ORIGIN, pa.array([_origin(record.origin) for record in records], pa.binary()))
     return found
+
+
+def _header_column(headers: list[Any], form: pa.DataType) -> pa.Array:
+    """Return the headers of records, None for none: mostly no record has any, which takes no time then."""
+    import pyarrow as pa
+
+    if not any(headers):
+        return pa.nulls(len(headers), form)
+    return pa.array(
+        [[{"key": name, "value": value} for name, value in found] if found else None for found in headers], form
+    )
 
 
 def _origin(origin: Any) -> bytes | None:
