@@ -16,28 +16,8 @@ from barnabas.streams.dsl.repartitioned_source import repartitioned_source
 from barnabas.streams.topology.materialized_internal import MaterializedInternal
 
 
-def zero() -> int:
-    """Begin a count."""
-    return 0
-
-
 def nothing() -> None:
     """Begin a reduction."""
-
-
-def one_more(key: Any, value: Any, aggregate: int) -> int:
-    """Count a record."""
-    return aggregate + 1
-
-
-def one_less(key: Any, value: Any, aggregate: int) -> int:
-    """Take a record from a count."""
-    return aggregate - 1
-
-
-def both_counts(key: Any, first: int, second: int) -> int:
-    """Merge the counts of two sessions."""
-    return first + second
 
 
 def aggregator_of(reducer: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:

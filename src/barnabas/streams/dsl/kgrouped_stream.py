@@ -7,8 +7,9 @@ from typing import Any, Generic, TypeVar, overload
 
 from barnabas.streams.dsl import functions
 from barnabas.streams.dsl.abstract_stream import Upstream
-from barnabas.streams.dsl.aggregating import AggregateBuilder, one_more, zero
+from barnabas.streams.dsl.aggregating import AggregateBuilder
 from barnabas.streams.dsl.cogrouped import CogroupedKStream
+from barnabas.streams.dsl.counting import one_more, zero
 from barnabas.streams.dsl.graph.graph_node import ProcessorGraphNode, ProcessorParameters
 from barnabas.streams.dsl.ktable import KTable, table_options
 from barnabas.streams.dsl.materialized import Materialized, materialized_internal

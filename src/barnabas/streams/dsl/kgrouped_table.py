@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from barnabas.streams.dsl import functions
 from barnabas.streams.dsl.abstract_stream import Upstream
-from barnabas.streams.dsl.aggregating import one_less, one_more, zero
+from barnabas.streams.dsl.counting import one_less, one_more, zero
 from barnabas.streams.dsl.graph.graph_node import GraphNode, ProcessorGraphNode, ProcessorParameters
 from barnabas.streams.dsl.graph.repartition_nodes import GroupedTableOperationRepartitionNode, Repartition
 from barnabas.streams.dsl.ktable import KTable, table_options

@@ -43,6 +43,7 @@ from barnabas.streams.engine.processors import (
     KStreamMapValues,
     KStreamPeek,
     KStreamPrint,
+    KStreamSelectKey,
     PassThrough,
 )
 from barnabas.streams.serdes import Serde
@@ -444,7 +445,7 @@ class KStream(Generic[K, V]):
     def _select_key(self, mapper: Any, name: str | None, step: str) -> ProcessorGraphNode:
         select = functions.checked(mapper, "key value", step, f"{_SELECTORS.get(step, 'mapper')} cannot be null")
         named = self.upstream.builder.names.given_or(name, "KSTREAM-KEY-SELECT-")
-        supplier = KStreamMap(lambda key, value: (select(key, value), value))
+        supplier = KStreamSelectKey(select)
         node = ProcessorGraphNode(named, ProcessorParameters(supplier, named))
         node.key_changing = True
         self.upstream.builder.add(self.upstream.node, node)

@@ -20,13 +20,13 @@ from barnabas.streams.dsl.materialized import Materialized, materialized_interna
 from barnabas.streams.dsl.options import Grouped, Named, TableJoined, combined, name_of, only, pick
 from barnabas.streams.dsl.suppressed import Suppressed
 from barnabas.streams.engine.processors import (
-    KStreamMapValues,
     KTableFilter,
     KTableMapValues,
     KTableRepartitionMap,
     KTableSource,
     KTableSourceValueGetterSupplier,
     KTableSuppressProcessorSupplier,
+    KTableToStream,
     KTableTransformValues,
 )
 from barnabas.streams.errors import TopologyError
@@ -213,7 +213,7 @@ class KTable(Generic[K, V]):
         named = pick(Named, tuple(given), "to_stream")
         upstream = self.upstream
         step = upstream.builder.names.given_or(name_of(named, name, "to_stream"), "KTABLE-TOSTREAM-")
-        new_values = KStreamMapValues(lambda key, change: change.new_value)
+        new_values = KTableToStream()
         node = ProcessorGraphNode(step, ProcessorParameters(new_values, step))
         upstream.builder.add(upstream.node, node)
         stream: KStream[Any, V] = KStream(upstream.after(node, step), False)

@@ -6,15 +6,8 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from barnabas.streams.dsl import functions
-from barnabas.streams.dsl.aggregating import (
-    AggregateBuilder,
-    aggregator_of,
-    both_counts,
-    merger_of,
-    nothing,
-    one_more,
-    zero,
-)
+from barnabas.streams.dsl.aggregating import AggregateBuilder, aggregator_of, merger_of, nothing
+from barnabas.streams.dsl.counting import both_counts, one_more, zero
 from barnabas.streams.dsl.graph.graph_node import GracePeriodGraphNode, ProcessorParameters
 from barnabas.streams.dsl.ktable import KTable, table_options
 from barnabas.streams.dsl.materialized import Materialized, materialized_internal

@@ -115,7 +115,7 @@ class TaskContext(ContextHolder):
                 previous.offset,
                 previous.partition,
                 previous.topic,
-                record.headers,
+                record._own_headers(),
                 previous.raw_key,
                 previous.raw_value,
             )

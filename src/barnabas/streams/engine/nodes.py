@@ -70,10 +70,10 @@ class SourceTaskNode(TaskNode):
         """Return the record with key and value, and the timestamp that it came with."""
         key = self._keys.read(record.key)
         if key is None:
-            key = self._keys.deserialize(record.topic, record.key, record.headers)
+            key = self._keys.deserialize(record.topic, record.key, record._own_headers())
         value = self._values.read(record.value)
         if value is None:
-            value = self._values.deserialize(record.topic, record.value, record.headers)
+            value = self._values.deserialize(record.topic, record.value, record._own_headers())
         return stamped_record(record, key, value)
 
     def process(self, record: Record[Any, Any]) -> None:
@@ -163,13 +163,19 @@ class SinkTaskNode(TaskNode):
             topic = self._node.topic_extractor(record.key, record.value, context)  # type: ignore[misc]  # one of the two is set
             if topic is None:
                 raise ValueError("Topic cannot be null.")
-        headers = list(record.header_list) if record.header_list else []
+        headers = list(record.header_list) if record.header_list else None
         collector = self._collector
         at_key = True
         try:
-            key = self._keys.serialize(topic, record.key, headers)
+            key = self._keys.written(record.key)
+            if key is None:
+                headers = [] if headers is None else headers
+                key = self._keys.serialize(topic, record.key, headers)
             at_key = False
-            value = self._values.serialize(topic, record.value, headers)
+            value = self._values.written(record.value)
+            if value is None:
+                headers = [] if headers is None else headers
+                value = self._values.serialize(topic, record.value, headers)
         except Exception as problem:  # noqa: BLE001 - the handler decides
             collector.handle_unserializable(self, topic, record, "key" if at_key else "value", context, problem)
             return

@@ -30,12 +30,15 @@ cdef class RecordQueue:
 cdef class PartitionGroup:
     cdef object _stamp
     cdef dict _queues
+    cdef RecordQueue _only
     cdef TimeHeap _heads
     cdef RecordQueue _last
     cdef readonly object stream_time
 
-    @cython.locals(queue=RecordQueue)
+    @cython.locals(queue=RecordQueue, waited=bint)
     cpdef object add(self, InputRecord record)
+
+    cdef object _push(self, RecordQueue queue)
 
     @cython.locals(queue=RecordQueue, record=StampedRecord)
     cpdef StampedRecord next_record(self)

@@ -47,8 +47,13 @@ class RecordQueue:
         self.partition_time = UNKNOWN
 
     def add(self, record: InputRecord) -> None:
-        """Add a record at the end."""
+        """Add a record at the end; one that waits alone is the head, unless it is left out."""
+        if self.head is None and not self._next and not self._added:
+            self.head = self._stamp.stamp(record, self.partition_time)
+            return
         self._added.append(record)
+        if self.head is None:
+            self.advance()
 
     def advance(self) -> None:
         """Make the next record that is not left out the head."""
@@ -81,6 +86,8 @@ class PartitionGroup:
     def __init__(self, stamp: Callable[[str], Stamp]) -> None:
         self._stamp = stamp
         self._queues: dict[tuple[str, int], RecordQueue] = {}
+        #: The queues that have a head: the only one, or all of them by its time.
+        self._only: RecordQueue | None = None
         self._heads: TimeHeap[RecordQueue] = TimeHeap()
         self._last: RecordQueue | None = None
         self.stream_time = UNKNOWN
@@ -94,27 +101,39 @@ class PartitionGroup:
             if queue is None:
                 queue = self._queues[name] = RecordQueue(name, self._stamp(record.topic))
             self._last = queue
+        waited = queue.head is not None
         queue.add(record)
-        if queue.head is None:
-            queue.advance()
-            if queue.head is not None:
-                self._heads.push(queue.head.timestamp, queue)
+        if not waited and queue.head is not None:
+            self._push(queue)
+
+    def _push(self, queue: RecordQueue) -> None:
+        if self._only is None and not self._heads.heap:
+            self._only = queue
+            return
+        if self._only is not None:
+            self._heads.push(self._only.head.timestamp, self._only)  # type: ignore[union-attr]  # it has one
+            self._only = None
+        self._heads.push(queue.head.timestamp, queue)  # type: ignore[union-attr]  # it has one
 
     def next_record(self) -> StampedRecord | None:
         """Take the record with the least timestamp among the heads; None when no record waits."""
-        if not self._heads.heap:
+        queue = self._only
+        if queue is not None:
+            self._only = None
+        elif self._heads.heap:
+            queue = self._heads.pop()
+        else:
             return None
-        queue = self._heads.pop()
         record = queue.poll()
         if queue.head is not None:
-            self._heads.push(queue.head.timestamp, queue)
+            self._push(queue)
         if record is not None and record.timestamp > self.stream_time:
             self.stream_time = record.timestamp
         return record
 
     def waits(self) -> bool:
         """Tell whether a record waits."""
-        return len(self._heads.heap) > 0
+        return self._only is not None or len(self._heads.heap) > 0
 
     def partition_times(self) -> dict[tuple[str, int], int]:
         """Return the greatest timestamp of each partition, in milliseconds."""

@@ -14,6 +14,8 @@ cdef class InputRecord:
     cdef readonly object value
     cdef readonly list header_list
 
+    cdef list _own_headers(self)
+
 
 cdef class OutputRecord:
     cdef readonly object topic

@@ -44,12 +44,16 @@ class InputRecord:
         self.value = value
         self.header_list: Headers | None = headers
 
-    @property
-    def headers(self) -> Headers:
-        """Names and values, in order; the list is the record's own."""
+    def _own_headers(self) -> Headers:
+        """Return `headers`, for callers in C."""
         if self.header_list is None:
             self.header_list = []
         return self.header_list
+
+    @property
+    def headers(self) -> Headers:
+        """Names and values, in order; the list is the record's own."""
+        return self._own_headers()
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.topic, self.partition, self.offset, self.timestamp, self.key, self.value, self.headers))

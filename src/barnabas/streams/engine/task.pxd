@@ -40,6 +40,8 @@ cdef class Task:
     cdef PartitionGroup _group
     cdef PunctuationQueue _stream_time_queue
     cdef list _all_stores
+    cdef object _changelogs
+    cdef object _partition
     cdef bint _logs_last_changes
     cdef dict _queues
     cdef dict _kept

@@ -114,6 +114,8 @@ class Task:
         self.dropped_records = 0
         self.commit_requested = False
         self._topology = topology
+        self._changelogs = topology.store_to_changelog_topic
+        self._partition = id.partition
         self._settings = settings
         self._logs_last_changes = settings.logs_last_changes
         self.collector = RecordCollector(self, config.production_exception_handler, settings.partitions_of)
@@ -268,8 +270,7 @@ class Task:
             if changes:
                 if self._logs_last_changes and store.last_change_counts:
                     changes = last_of_each_key(changes)
-                topic = self._topology.store_to_changelog_topic[store.name]
-                append_changes(sent, topic, self.id.partition, changes)
+                append_changes(sent, self._changelogs[store.name], self._partition, changes)
         self.commit_requested = False
         return sent
 

@@ -18,10 +18,22 @@ from typing import Any, NamedTuple, Protocol
 
 from barnabas.errors import UnsupportedVersionError
 from barnabas.streams.serdes.serde import Headers, Serde, set_if_unset
+from barnabas.streams.serdes.serde_calls import EngineSerde
 
 if not cython.compiled:
-    from barnabas.streams.serdes.key_bytes import field, int_bytes, named_pair, named_tuple, two_bytes, with_two_longs
-    from barnabas.streams.serdes.serde_calls import SerdeCalls
+    from barnabas.streams.serdes.key_bytes import (
+        byte,
+        bytes_between,
+        field,
+        int_at,
+        int_bytes,
+        joined,
+        long_at,
+        named_pair,
+        named_tuple,
+        with_numbers,
+    )
+    from barnabas.streams.serdes.serde_calls import CompiledSerde, SerdeCalls
 
 #: Names the topic that a serde is told, or gives it when it is asked: generated names are known late.
 TopicName = str | Callable[[], str]
@@ -109,7 +121,93 @@ class TopicSerde:
         return self._calls.deserialize(_name(self._topic), data, headers) if value is None else value
 
 
-class SubscriptionWrapperSerde(Serde[SubscriptionWrapper]):
+def _appended(head: bytes, key: Any, tail: bytes) -> bytes:
+    """Return what stands before a key, the key and what stands behind; a serializer may return what only has bytes."""
+    return joined(head, key, tail) if type(key) is bytes else head + key + tail
+
+
+def _hash_at(data: bytes, at: int) -> Hash:
+    """Return the hash at a position. Raises `struct.error` when bytes are missing."""
+    if at + 16 > len(data):
+        return _HASH.unpack_from(data, at)  # it says so
+    return long_at(data, at), long_at(data, at + 8)
+
+
+def _int_at(data: bytes, at: int) -> int:
+    """Return the number in the four bytes at a position. Raises `struct.error` when bytes are missing."""
+    if at < 0 or at + 4 > len(data):
+        return _INT.unpack_from(data, at)[0]  # type: ignore[no-any-return]  # it says so
+    return int_at(data, at)
+
+
+@cython.cclass
+class _Subscriptions(CompiledSerde):
+    def __init__(self, keys: TopicSerde) -> None:
+        self._keys = keys
+
+    def serialize(self, topic: str, value: SubscriptionWrapper | None, headers: Headers) -> bytes | None:
+        """Write a subscription."""
+        if value is None:
+            return None
+        hashed, version = field(value, 0), field(value, 4)
+        key: bytes = self._keys.serialize(field(value, 2), headers)
+        head = byte(version | (_NO_HASH if hashed is None else 0)) + byte(field(value, 1))
+        if hashed is not None:
+            head = with_numbers(head, hashed[0], hashed[1], 8)
+        return _appended(head, key, int_bytes(field(value, 3)) if version > 0 else b"")
+
+    def deserialize(self, topic: str, data: bytes | None, headers: Headers) -> SubscriptionWrapper | None:
+        """Read a subscription. Raises `UnsupportedVersionError` for a newer one."""
+        if data is None:
+            return None
+        raw = data
+        first = raw[0]
+        version = _checked(first & 0x7F, 1, "SubscriptionWrapper")
+        hash_, at = None, 2
+        if not first & _NO_HASH:
+            hash_, at = _hash_at(raw, 2), 18
+        end = len(raw) - (4 if version else 0)
+        key = self._keys.deserialize(bytes_between(raw, at, end), headers)
+        partition = _int_at(raw, end) if version else None
+        code = raw[1]
+        instruction = _INSTRUCTIONS[code] if code < len(_INSTRUCTIONS) else Instruction(code)
+        found: SubscriptionWrapper = named_tuple(SubscriptionWrapper, (hash_, instruction, key, partition, version))
+        return found
+
+
+@cython.cclass
+class _Responses(CompiledSerde):
+    def __init__(self, values: SerdeCalls) -> None:
+        self._values = values
+
+    def serialize(self, topic: str, value: SubscriptionResponseWrapper | None, headers: Headers) -> bytes | None:
+        """Write a response."""
+        if value is None:
+            return None
+        hash_, foreign = field(value, 0), field(value, 1)
+        data: bytes | None = None if foreign is None else self._values.serialize(topic, foreign, headers)
+        head = byte(field(value, 3) | (_NO_HASH if hash_ is None else 0))
+        if hash_ is not None:
+            head = with_numbers(head, hash_[0], hash_[1], 8)
+        return _appended(head, data, b"") if data else head
+
+    def deserialize(self, topic: str, data: bytes | None, headers: Headers) -> SubscriptionResponseWrapper | None:
+        """Read a response. Raises `UnsupportedVersionError` for a newer one."""
+        if data is None:
+            return None
+        raw = data
+        first = raw[0]
+        version = _checked(first & 0x7F, 0, "SubscriptionResponseWrapper")
+        hash_, at = None, 1
+        if not first & _NO_HASH:
+            hash_, at = _hash_at(raw, 1), 17
+        rest = bytes_between(raw, at, len(raw))
+        value = self._values.deserialize(topic, rest, headers) if rest else None
+        found: SubscriptionResponseWrapper = named_tuple(SubscriptionResponseWrapper, (hash_, value, None, version))
+        return found
+
+
+class SubscriptionWrapperSerde(EngineSerde[SubscriptionWrapper]):
     """Version (highest bit: no hash), instruction, hash, primary key, and from version 1 on its partition."""
 
     def __init__(self, primary_key_topic: TopicName, primary_key_serde: Serde[Any] | None = None) -> None:
@@ -122,38 +220,12 @@ class SubscriptionWrapperSerde(Serde[SubscriptionWrapper]):
         self.inner = set_if_unset(key_serde if self.inner is None else self.inner, key_serde, value_serde)
         self._keys = TopicSerde(self.inner, self._topic)
 
-    def serialize(self, topic: str, value: SubscriptionWrapper | None, headers: Headers) -> bytes | None:
-        """Write a subscription."""
-        if value is None:
-            return None
-        hashed, version = field(value, 0), field(value, 4)
-        key: bytes = self._keys.serialize(field(value, 2), headers)
-        data = two_bytes(version | (_NO_HASH if hashed is None else 0), field(value, 1))
-        if hashed is not None:
-            data = with_two_longs(data, hashed[0], hashed[1])
-        data += key
-        return data + int_bytes(field(value, 3)) if version > 0 else data
-
-    def deserialize(self, topic: str, data: bytes | None, headers: Headers) -> SubscriptionWrapper | None:
-        """Read a subscription. Raises `UnsupportedVersionError` for a newer one."""
-        if data is None:
-            return None
-        version = _checked(data[0] & 0x7F, 1, "SubscriptionWrapper")
-        at = 2
-        hash_ = None
-        if not data[0] & _NO_HASH:
-            hash_ = _HASH.unpack_from(data, at)
-            at += _HASH.size
-        end = len(data) - (4 if version else 0)
-        key = self._keys.deserialize(data[at:end], headers)
-        partition = _INT.unpack_from(data, end)[0] if version else None
-        code = data[1]
-        instruction = _INSTRUCTIONS[code] if code < len(_INSTRUCTIONS) else Instruction(code)
-        found: SubscriptionWrapper = named_tuple(SubscriptionWrapper, (hash_, instruction, key, partition, version))
-        return found
+    def compiled(self) -> CompiledSerde:
+        """Return what writes and reads. Reading raises `UnsupportedVersionError` for a newer one."""
+        return _Subscriptions(self._keys)
 
 
-class SubscriptionResponseWrapperSerde(Serde[SubscriptionResponseWrapper]):
+class SubscriptionResponseWrapperSerde(EngineSerde[SubscriptionResponseWrapper]):
     """Version (highest bit: no hash), hash, foreign value. The partition is not written."""
 
     def __init__(self, foreign_value_serde: Serde[Any] | None = None) -> None:
@@ -165,29 +237,9 @@ class SubscriptionResponseWrapperSerde(Serde[SubscriptionResponseWrapper]):
         self.inner = set_if_unset(value_serde if self.inner is None else self.inner, key_serde, value_serde)
         self._values = SerdeCalls(self.inner)
 
-    def serialize(self, topic: str, value: SubscriptionResponseWrapper | None, headers: Headers) -> bytes | None:
-        """Write a response."""
-        if value is None:
-            return None
-        hash_, foreign = field(value, 0), field(value, 1)
-        data: bytes | None = None if foreign is None else self._values.serialize(topic, foreign, headers)
-        head = bytes((field(value, 3) | (_NO_HASH if hash_ is None else 0),))
-        if hash_ is not None:
-            head = with_two_longs(head, hash_[0], hash_[1])
-        return head + data if data else head
-
-    def deserialize(self, topic: str, data: bytes | None, headers: Headers) -> SubscriptionResponseWrapper | None:
-        """Read a response. Raises `UnsupportedVersionError` for a newer one."""
-        if data is None:
-            return None
-        version = _checked(data[0] & 0x7F, 0, "SubscriptionResponseWrapper")
-        hash_, at = None, 1
-        if not data[0] & _NO_HASH:
-            hash_, at = _HASH.unpack_from(data, 1), 17
-        rest = data[at:]
-        value = self._values.deserialize(topic, rest, headers) if rest else None
-        found: SubscriptionResponseWrapper = named_tuple(SubscriptionResponseWrapper, (hash_, value, None, version))
-        return found
+    def compiled(self) -> CompiledSerde:
+        """Return what writes and reads. Reading raises `UnsupportedVersionError` for a newer one."""
+        return _Responses(self._values)
 
 
 @cython.cclass
@@ -218,13 +270,19 @@ class CombinedKeySchema:
 
     def prefix_bytes(self, foreign_key: Any, headers: Headers) -> bytes:
         """Return what the keys of all subscriptions to a foreign key begin with."""
-        foreign: bytes = self._foreigns.serialize(foreign_key, headers)
-        return int_bytes(len(foreign)) + foreign
+        return self._key(foreign_key, b"", headers)
 
     def to_bytes(self, foreign_key: Any, primary_key: Any, headers: Headers) -> bytes:
         """Return the key of a subscription."""
-        primary: bytes = self._primaries.serialize(primary_key, headers)
-        return self.prefix_bytes(foreign_key, headers) + primary
+        primary = self._primaries.serialize(primary_key, headers)
+        return self._key(foreign_key, primary, headers)
+
+    def _key(self, foreign_key: Any, primary: Any, headers: Headers) -> bytes:
+        foreign = self._foreigns.serialize(foreign_key, headers)
+        if type(foreign) is bytes and type(primary) is bytes:
+            return joined(int_bytes(len(foreign)), foreign, primary)
+        data: bytes = int_bytes(len(foreign)) + foreign + primary
+        return data
 
     def from_bytes(self, data: bytes, headers: Headers) -> CombinedKey:
         """Return the keys that bytes stand for."""

@@ -9,20 +9,33 @@ from bisect import bisect_left, bisect_right
 from struct import Struct
 from typing import Any
 
-_LONG_INT = Struct(">qi")
-_TWO_LONGS = Struct(">qq")
 _LONG = Struct(">q")
 _INT = Struct(">i")
 
 
-def with_long_and_int(key: bytes, number: int, other: int) -> bytes:
-    """Return bytes, then a number in 8 bytes, then one in 4, both big-endian."""
-    return key + _LONG_INT.pack(number, other)
+def with_numbers(data: bytes, number: int, other: int, size: int) -> bytes:
+    """Return bytes, then a number in 8 bytes, then another in `size`, both signed and big-endian."""
+    return data + _LONG.pack(number) + other.to_bytes(size, "big", signed=True)
 
 
-def with_two_longs(key: bytes, number: int, other: int) -> bytes:
-    """Return bytes, then two numbers in 8 bytes each, big-endian."""
-    return key + _TWO_LONGS.pack(number, other)
+def long_before(number: int, data: bytes) -> bytes:
+    """Return bytes behind a number in 8 bytes, big-endian."""
+    return _LONG.pack(number) + data
+
+
+def joined(first: bytes, second: bytes, third: bytes) -> bytes:
+    """Return three bytes one after the other; the caller has checked that they are bytes."""
+    return first + second + third
+
+
+def bytes_between(data: bytes, at: int, end: int) -> bytes:
+    """Return the bytes from one position to another, neither of them behind the last one; none when there are none."""
+    return data[at:end] if at < end else b""
+
+
+def text_bytes(text: str) -> bytes:
+    """Return a text in UTF-8, with "?" for what has no place there."""
+    return text.encode("utf-8", "replace")
 
 
 def long_at(data: bytes, at: int) -> int:
@@ -31,14 +44,30 @@ def long_at(data: bytes, at: int) -> int:
     return number
 
 
+def int_at(data: bytes, at: int) -> int:
+    """Return the number in the 4 bytes from `at` on; the caller has checked that they are there."""
+    number: int = _INT.unpack_from(data, at)[0]
+    return number
+
+
+def word_at(data: bytes, at: int, size: int) -> int:
+    """Return the number in the `size` bytes from `at` on, little-endian; the caller has checked that they are there."""
+    return int.from_bytes(data[at : at + size], "little")
+
+
+def as_signed(number: int) -> int:
+    """Return the number with a sign whose 64 bits a number without one has."""
+    return number - (1 << 64) if number >> 63 else number
+
+
 def int_bytes(number: int) -> bytes:
     """Return a number in 4 bytes, big-endian."""
     return _INT.pack(number)
 
 
-def two_bytes(first: int, second: int) -> bytes:
-    """Return two bytes of numbers from 0 to 255."""
-    return bytes((first, second))
+def byte(number: int) -> bytes:
+    """Return the byte of a number from 0 to 255."""
+    return bytes((number,))
 
 
 def has_prefix(data: bytes, prefix: bytes) -> bool:
@@ -46,14 +75,13 @@ def has_prefix(data: bytes, prefix: bytes) -> bool:
     return data.startswith(prefix)
 
 
-def place_before(keys: list[bytes], key: bytes) -> int:
-    """Return how many of the sorted keys are less than a key. Raises TypeError when one is not bytes."""
-    return bisect_left(keys, key)
+def place(keys: list[bytes], key: bytes, after: bool, low: int, high: int) -> int:
+    """Return where a key belongs among sorted keys: before those that are equal to it, or after them.
 
-
-def place_after(keys: list[bytes], key: bytes) -> int:
-    """Return how many of the sorted keys are not greater than a key. Raises TypeError when one is not bytes."""
-    return bisect_right(keys, key)
+    The compiled form looks from `low` to `high` first, for callers that know about where. Raises TypeError when a key
+    is not bytes.
+    """
+    return (bisect_right if after else bisect_left)(keys, key)
 
 
 def named_pair(kind: Any, first: Any, second: Any) -> Any:
@@ -67,5 +95,5 @@ def named_tuple(kind: Any, fields: tuple[Any, ...]) -> Any:
 
 
 def field(fields: Any, at: int) -> Any:
-    """Return a field of a named tuple; the caller has checked that there are so many."""
+    """Return a field of a named tuple."""
     return fields[at]

@@ -2,6 +2,8 @@
 
 cimport cython
 
+from barnabas.streams.serdes.key_bytes cimport as_signed, word_at
+
 ctypedef unsigned long long uint64
 
 cdef uint64 _MASK
@@ -9,12 +11,12 @@ cdef uint64 _C1
 cdef uint64 _C2
 cdef uint64 _M1
 cdef uint64 _M2
+cdef uint64 _SEED
 
-cdef uint64 _rotate(uint64 x, int by)
-cdef uint64 _mix_first(uint64 k)
-cdef uint64 _mix_second(uint64 k)
-cdef uint64 _finish(uint64 k)
-cdef object _signed(uint64 x)
+cdef uint64 _rotate(uint64 x, int by) noexcept
+cdef uint64 _mix_first(uint64 k) noexcept
+cdef uint64 _mix_second(uint64 k) noexcept
+cdef uint64 _finish(uint64 k) noexcept
 
-@cython.locals(h1=uint64, h2=uint64, k1=uint64, k2=uint64)
-cpdef tuple hash128(bytes data, object seed=*)
+@cython.locals(h1=uint64, h2=uint64, size=Py_ssize_t, at=Py_ssize_t, end=Py_ssize_t)
+cpdef tuple hash128(bytes data)

@@ -8,7 +8,13 @@ C types are in `murmur3.pxd`.
 
 from __future__ import annotations
 
-from struct import unpack_from
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
+if not cython.compiled:
+    from barnabas.streams.serdes.key_bytes import as_signed, word_at
 
 _MASK = 0xFFFFFFFFFFFFFFFF
 _C1 = 0x87C37B91114253D5
@@ -38,28 +44,23 @@ def _finish(k: int) -> int:
     return k ^ (k >> 33)
 
 
-def _signed(x: int) -> int:
-    return x - (1 << 64) if x >> 63 else x
-
-
-def hash128(data: bytes, seed: int = _SEED) -> tuple[int, int]:
+def hash128(data: bytes) -> tuple[int, int]:
     """Return the hash as two signed 64-bit numbers."""
-    h1 = h2 = seed & _MASK
-    blocks = len(data) // 16
-    for at in range(0, blocks * 16, 16):
-        k1, k2 = unpack_from("<QQ", data, at)
-        h1 = (_rotate(h1 ^ _mix_first(k1), 27) + h2) * 5 + 0x52DCE729 & _MASK
-        h2 = (_rotate(h2 ^ _mix_second(k2), 31) + h1) * 5 + 0x38495AB5 & _MASK
-    tail = data[blocks * 16 :]
-    if len(tail) > 8:
-        h2 ^= _mix_second(int.from_bytes(tail[8:], "little"))
-    if tail:
-        h1 ^= _mix_first(int.from_bytes(tail[:8], "little"))
-    h1 ^= len(data)
-    h2 ^= len(data)
+    h1 = h2 = _SEED
+    size = len(data)
+    end = size - size % 16
+    for at in range(0, end, 16):
+        h1 = (_rotate(h1 ^ _mix_first(word_at(data, at, 8)), 27) + h2) * 5 + 0x52DCE729 & _MASK
+        h2 = (_rotate(h2 ^ _mix_second(word_at(data, at + 8, 8)), 31) + h1) * 5 + 0x38495AB5 & _MASK
+    if size > end + 8:
+        h2 ^= _mix_second(word_at(data, end + 8, size - end - 8))
+    if size > end:
+        h1 ^= _mix_first(word_at(data, end, min(size - end, 8)))
+    h1 ^= size
+    h2 ^= size
     h1 = h1 + h2 & _MASK
     h2 = h2 + h1 & _MASK
     h1, h2 = _finish(h1), _finish(h2)
     h1 = h1 + h2 & _MASK
     h2 = h2 + h1 & _MASK
-    return _signed(h1), _signed(h2)
+    return as_signed(h1), as_signed(h2)

@@ -2,7 +2,7 @@
 
 cimport cython
 
-from barnabas.streams.serdes.key_bytes cimport int_bytes, with_two_longs
+from barnabas.streams.serdes.key_bytes cimport int_bytes, with_numbers
 from barnabas.streams.serdes.reader cimport sized
 
 
@@ -14,6 +14,8 @@ cdef class RecordContext:
     cdef readonly list header_list
     cdef public object raw_key
     cdef public object raw_value
+
+    cdef list _own_headers(self)
 
     @cython.locals(size=Py_ssize_t)
     cpdef Py_ssize_t memory_size(self) except -1

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from barnabas.streams.errors import StreamsError
 
 if not cython.compiled:
-    from barnabas.streams.serdes.key_bytes import int_bytes, with_two_longs
+    from barnabas.streams.serdes.key_bytes import int_bytes, with_numbers
     from barnabas.streams.serdes.reader import sized
 
 if TYPE_CHECKING:
@@ -54,12 +54,16 @@ class RecordContext:
         self.raw_key = raw_key
         self.raw_value = raw_value
 
-    @property
-    def headers(self) -> Headers:
-        """Names and values, in order; the list is the context's own."""
+    def _own_headers(self) -> Headers:
+        """Return `headers`, for callers in C."""
         if self.header_list is None:
             self.header_list = []
         return self.header_list
+
+    @property
+    def headers(self) -> Headers:
+        """Names and values, in order; the list is the context's own."""
+        return self._own_headers()
 
     def memory_size(self) -> int:
         """Return Kafka's estimate of the bytes that it takes, by which suppress measures its buffer."""
@@ -74,7 +78,7 @@ class RecordContext:
             raise StreamsError("A record without a topic, from a punctuation, cannot be kept in a buffer")
         topic = self.topic.encode()
         headers = self.header_list or ()
-        parts = [with_two_longs(b"", self.timestamp, self.offset), int_bytes(len(topic)), topic]
+        parts = [with_numbers(b"", self.timestamp, self.offset, 8), int_bytes(len(topic)), topic]
         parts += [int_bytes(self.partition), int_bytes(len(headers))]
         for name, value in headers:
             parts.append(sized(name.encode()))

@@ -1,6 +1,6 @@
 # The C types of window_keys.py.
 
-from barnabas.streams.serdes.key_bytes cimport with_long_and_int, with_two_longs
+from barnabas.streams.serdes.key_bytes cimport with_numbers
 
 
 cpdef bytes window_key(bytes key, long long start, int sequence)

@@ -11,7 +11,7 @@ except ImportError:
 from struct import Struct
 
 if not cython.compiled:
-    from barnabas.streams.serdes.key_bytes import with_long_and_int, with_two_longs
+    from barnabas.streams.serdes.key_bytes import with_numbers
 
 MAX_LONG = 2**63 - 1
 MAX_INT = 2**31 - 1
@@ -22,7 +22,7 @@ _SESSION_SUFFIX = Struct(">qq")
 
 def window_key(key: bytes, start: int, sequence: int) -> bytes:
     """Return the key of a window in a store: key, start in milliseconds, sequence number."""
-    return with_long_and_int(key, start, sequence)
+    return with_numbers(key, start, sequence, 4)
 
 
 def split_window_key(data: bytes) -> tuple[bytes, int, int]:
@@ -33,7 +33,7 @@ def split_window_key(data: bytes) -> tuple[bytes, int, int]:
 
 def session_key(key: bytes, start: int, end: int) -> bytes:
     """Return the key of a session: key, end, start, both in milliseconds."""
-    return with_two_longs(key, end, start)
+    return with_numbers(key, end, start, 8)
 
 
 def split_session_key(data: bytes) -> tuple[bytes, int, int]:

@@ -12,10 +12,13 @@ from collections.abc import Iterator
 from typing import Protocol
 
 if not cython.compiled:
-    from barnabas.streams.serdes.key_bytes import place_after, place_before
+    from barnabas.streams.serdes.key_bytes import place
 
 #: So many keys stand in one list of the index; with more than twice as many it becomes two.
-_LENGTH = 512
+_LENGTH = 256
+
+#: So many entries are looked at first for the end of a range.
+_FEW = 8
 
 
 class BytesMap(Protocol):
@@ -103,6 +106,8 @@ class MemoryMap(OrderedBytes):
         #: Empty until a range is asked for. The keys of a list are at least its bound, and less than the next one's.
         self._lists: list[list[bytes]] = []
         self._bounds: list[bytes] = []
+        #: The list of the last range or new key, and from where to where it was: what follows is often beside it.
+        self._near = self._low = self._high = 0
 
     def get(self, key: bytes) -> bytes | None:
         """Return a value, None for none."""
@@ -110,9 +115,15 @@ class MemoryMap(OrderedBytes):
 
     def put(self, key: bytes, value: bytes) -> None:
         """Keep a value."""
-        if self._lists and key not in self._data:
+        data = self._data
+        if not self._lists:
+            data[key] = value
+            return
+        size = len(data)
+        if data.setdefault(key, value) is not value:
+            data[key] = value
+        elif len(data) != size:
             self._add(key)
-        self._data[key] = value
 
     def delete(self, key: bytes) -> bytes | None:
         """Forget a key; return the value that it had."""
@@ -139,48 +150,57 @@ class MemoryMap(OrderedBytes):
         return found
 
     def _add(self, key: bytes) -> None:
-        at = place_after(self._bounds, key) - 1
+        at = self._list_of(key)
         keys = self._lists[at]
-        keys.insert(place_before(keys, key), key)
+        position = place(keys, key, False, self._low, self._high)
+        keys.insert(position, key)
         if len(keys) > 2 * _LENGTH:
             self._lists.insert(at + 1, keys[_LENGTH:])
             self._bounds.insert(at + 1, keys[_LENGTH])
             del keys[_LENGTH:]
+        else:
+            self._high += 1
 
     def _remove(self, key: bytes) -> None:
-        at = place_after(self._bounds, key) - 1
+        at = self._list_of(key)
         keys = self._lists[at]
-        del keys[place_before(keys, key)]
+        del keys[place(keys, key, False, self._low, self._high)]
         if not keys and len(self._lists) > 1:
             del self._lists[at], self._bounds[at]
             self._bounds[0] = b""
+
+    def _list_of(self, key: bytes) -> int:
+        at = place(self._bounds, key, True, self._near + 1, self._near + 1) - 1
+        if at != self._near:
+            self._near, self._low, self._high = at, 0, len(self._lists[at])
+        return at
 
     def _chosen(self, first: bytes | None, last: bytes | None, open_end: bool) -> list[bytes]:
         if not self._lists:
             keys = sorted(self._data)
             self._lists = [keys[at : at + _LENGTH] for at in range(0, len(keys), _LENGTH)] or [[]]
             self._bounds = [b"", *(keys[0] for keys in self._lists[1:])]
-        begin = 0 if first is None else place_after(self._bounds, first) - 1
-        end = len(self._lists) - 1 if last is None else place_after(self._bounds, last) - 1
+        begin = 0 if first is None else self._list_of(first)
+        end = len(self._lists) - 1 if last is None else place(self._bounds, last, True, begin + 1, begin + 1) - 1
         if begin == end:
-            return _between(self._lists[begin], first, last, open_end)
+            return self._between(begin, first, last, open_end)
         if begin > end:
             return []
-        chosen = _between(self._lists[begin], first, None, open_end)
+        chosen = self._between(begin, first, None, open_end)
         for at in range(begin + 1, end):
             chosen += self._lists[at]
-        chosen += _between(self._lists[end], None, last, open_end)
+        chosen += self._between(end, None, last, open_end)
         return chosen
+
+    def _between(self, at: int, first: bytes | None, last: bytes | None, open_end: bool) -> list[bytes]:
+        keys = self._lists[at]
+        begin = 0 if first is None else place(keys, first, False, 0, len(keys))
+        end = len(keys) if last is None else place(keys, last, not open_end, begin, begin + _FEW)
+        self._near, self._low, self._high = at, begin, end
+        return keys[begin:end]
 
     def __len__(self) -> int:
         return len(self._data)
-
-
-def _between(keys: list[bytes], first: bytes | None, last: bytes | None, open_end: bool) -> list[bytes]:
-    begin = 0 if first is None else place_before(keys, first)
-    if last is None:
-        return keys[begin:]
-    return keys[begin : place_before(keys, last) if open_end else place_after(keys, last)]
 
 
 def _entries(data: dict[bytes, bytes], keys: list[bytes]) -> Iterator[tuple[bytes, bytes]]:

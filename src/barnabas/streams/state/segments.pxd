@@ -21,7 +21,7 @@ cdef class Segments:
     cdef OrderedBytes _of(self, long long number)
     @cython.locals(found=OrderedBytes)
     cpdef OrderedBytes live(self, long long number, long long stream_time)
-    @cython.locals(begin=cython.longlong, end=cython.longlong, number=cython.longlong, found=list)
+    @cython.locals(begin=cython.longlong, end=cython.longlong, number=cython.longlong, found=list, only=OrderedBytes)
     cpdef list between(self, long long first, long long last, bint reverse=*)
     @cython.locals(oldest=cython.longlong)
     cpdef object drop_expired(self, long long stream_time)

@@ -85,6 +85,9 @@ class Segments:
         """Return the segments from one time to another, in order of time."""
         begin, end = self.id_of(first), self.id_of(last)
         found = []
+        if begin == end:
+            only = self._of(begin)
+            return [] if only is None else [(begin, only)]
         for number, segment in self._maps.items():
             if begin <= number <= end:
                 found.append((number, segment))

@@ -155,7 +155,7 @@ class StateStore:
 
     def _headers(self) -> Any:
         context = self.context.record_context if self._holder is None else self._holder.record_context
-        return [] if context is None else context.headers
+        return [] if context is None else context._own_headers()
 
     def _header_list(self) -> Headers | None:
         """Return the headers of the record that is being processed, None for none: what is kept of them."""

@@ -1,6 +1,7 @@
 # The C types of value_format.py.
 
-from barnabas.records.native cimport int64_from_bytes, int64_to_bytes
+from barnabas.records.native cimport int64_from_bytes
+from barnabas.streams.serdes.key_bytes cimport bytes_between, field, long_before
 from barnabas.streams.state.changelog_record cimport ChangelogRecord, changelog_record
 from barnabas.streams.state.store cimport SerdeStore, value_and_timestamp
 
@@ -30,5 +31,5 @@ cdef class HeadersFormat(TimestampedFormat):
 
 
 cdef object stamp_of(object data)
-cdef object stamp_bytes(object timestamp)
+cdef object after_stamp(object data)
 cpdef object timestamped(object data, object timestamp)

@@ -15,7 +15,8 @@ from barnabas.streams.serdes.reader import split_headers, written_headers
 from barnabas.streams.state.store import AggregationWithHeaders, ValueTimestampHeaders
 
 if not cython.compiled:
-    from barnabas.records.native import int64_from_bytes, int64_to_bytes
+    from barnabas.records.native import int64_from_bytes
+    from barnabas.streams.serdes.key_bytes import bytes_between, field, long_before
     from barnabas.streams.state.changelog_record import changelog_record
     from barnabas.streams.state.store import value_and_timestamp
 
@@ -112,20 +113,20 @@ class TimestampedFormat(ValueFormat):
 
     def write(self, store: SerdeStore, value: Any) -> bytes | None:
         """Return timestamp and value; None for None, and for a value that is None."""
-        return None if value is None else timestamped(store._value(value[0]), value[1])
+        return None if value is None else timestamped(store._value(field(value, 0)), field(value, 1))
 
     def read(self, store: SerdeStore, data: bytes | None) -> Any:
         """Return value and timestamp."""
         if data is None:
             return None
-        return value_and_timestamp(store._read_value(data[8:]), stamp_of(data))
+        return value_and_timestamp(store._read_value(after_stamp(data)), stamp_of(data))
 
     def logged(self, store: SerdeStore, key: bytes, data: bytes | None) -> ChangelogRecord:
         """Return the record of the changelog: the value, with its timestamp; a tombstone has the record's."""
         headers = store._header_list() if self.logs_headers else None
         if data is None:
             return changelog_record(key, None, store._timestamp(), headers)
-        return changelog_record(key, data[8:], stamp_of(data), headers)
+        return changelog_record(key, after_stamp(data), stamp_of(data), headers)
 
     def plain(self, value: Any) -> Any:
         """Return the value alone."""
@@ -191,16 +192,18 @@ def stamp_of(data: bytes) -> int:
     return _unpack_long(data)[0]  # type: ignore[no-any-return]
 
 
-def stamp_bytes(timestamp: int | None) -> bytes:
-    """Return the bytes of a timestamp. Raises `struct.error` for what is none."""
-    if type(timestamp) is int:
-        try:
-            return int64_to_bytes(timestamp)
-        except OverflowError:
-            pass  # struct says so
-    return _pack_long(timestamp)
+def after_stamp(data: bytes) -> bytes:
+    """Return a value's bytes without the timestamp in front of them."""
+    return bytes_between(data, 8, len(data)) if type(data) is bytes else data[8:]
 
 
 def timestamped(data: bytes | None, timestamp: int | None) -> bytes | None:
-    """Return a value's bytes behind its timestamp; None for None."""
-    return None if data is None else stamp_bytes(timestamp) + data
+    """Return a value's bytes behind its timestamp; None for None. Raises `struct.error` for what is no timestamp."""
+    if data is None:
+        return None
+    if type(data) is bytes and type(timestamp) is int:
+        try:
+            return long_before(timestamp, data)
+        except OverflowError:
+            pass  # struct says so
+    return _pack_long(timestamp) + data

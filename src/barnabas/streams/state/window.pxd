@@ -3,6 +3,7 @@
 cimport cython
 
 from barnabas.streams.serdes.window_keys cimport window_key
+from barnabas.streams.state.changelog_record cimport changelog_record
 from barnabas.streams.state.store cimport SerdeStore
 from barnabas.streams.state.value_format cimport HeadersFormat, TimestampedFormat, ValueFormat
 from barnabas.streams.state.window_bytes cimport WindowSegments
@@ -11,7 +12,6 @@ from barnabas.streams.topology.record cimport make_record
 
 cdef class WindowStore(SerdeStore):
     cdef object _windows
-    cdef object _of_key
     cdef WindowSegments _segments
     cdef readonly object window_size_ms
     cdef bint _retain_duplicates
@@ -19,14 +19,15 @@ cdef class WindowStore(SerdeStore):
     cdef readonly ValueFormat _format
     cdef readonly object _cache
 
-    @cython.locals(found=list, entries=list)
+    @cython.locals(found=list)
     cpdef list of_key(self, object key, object first, object last, bint reverse=*)
     cpdef object flush(self)
     cpdef object put(self, object key, object value, object window_start)
     cpdef object get(self, object key, object start)
     cpdef object get_behind(self, object key, object start)
-    @cython.locals(put=bint)
     cpdef object put_behind(self, object key, object value, object start)
+    @cython.locals(put=bint)
+    cdef bytes _keep(self, bytes key, object value, object start)
     cpdef object _put(self, object key, object value, object start)
 
 
@@ -35,5 +36,5 @@ cdef class JoinWindowStore(WindowStore):
 
 
 cdef class TimestampedWindowStore(WindowStore):
-    @cython.locals(written=TimestampedFormat)
+    @cython.locals(written=TimestampedFormat, value_data=object)
     cpdef object put_with_timestamp(self, object key, object value, object timestamp, object window_start)

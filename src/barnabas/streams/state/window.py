@@ -25,6 +25,7 @@ from barnabas.streams.windowed import Windowed
 
 if not cython.compiled:
     from barnabas.streams.serdes.window_keys import window_key
+    from barnabas.streams.state.changelog_record import changelog_record
     from barnabas.streams.state.store import SerdeStore
     from barnabas.streams.state.value_format import HeadersFormat, TimestampedFormat, ValueFormat
     from barnabas.streams.state.window_bytes import WindowSegments
@@ -83,7 +84,6 @@ class WindowStore(SerdeStore):
     ) -> None:
         super().__init__(name, key_serde, value_serde, logged=logged)
         self._windows = windows
-        self._of_key: Any = getattr(windows, "of_key", None)
         #: The windows once more, if they are ours: those are called without the interpreter.
         self._segments = windows if isinstance(windows, WindowSegments) else None
         self.window_size_ms = window_size_ms
@@ -156,16 +156,9 @@ class WindowStore(SerdeStore):
 
     def of_key(self, key: Any, first: int, last: int, reverse: bool = False) -> list[tuple[int, Any]]:
         """Return start and value of the windows of a key, those that start between two times, all at once."""
-        if self._cache is not None or self._of_key is None:
+        if self._cache is not None or self._segments is None:
             return list(self._fetch((key, first, last), reverse))
-        data = self._key(key)
-        if self._segments is not None:
-            entries = self._segments.of_key(data, first, last)
-        else:
-            entries = self._of_key(data, first, last)
-        found = []
-        for start, value in entries:
-            found.append((start, self._format.read(self, value)))
+        found = self._segments.of_key(self._key(key), first, last, self, self._format)
         if reverse:
             found.reverse()
         return found
@@ -252,14 +245,20 @@ class WindowStore(SerdeStore):
                 self._log_duplicate(key, start)
                 return
             self._sequence = (self._sequence + 1) & 0x7FFFFFFF
+        data = self._keep(key, value, start)
+        if self.logged:
+            self._changes.append(self._format.logged(self, data, value))
+
+    def _keep(self, key: bytes, value: bytes | None, start: int) -> bytes:
+        """Write to the segments; return the window's key."""
+        data = window_key(key, start, self._sequence)
         if self._segments is not None:
-            put = self._segments.put(key, start, self._sequence, value)
+            put = self._segments.put(key, start, self._sequence, value, data)
         else:
             put = self._windows.put(key, start, self._sequence, value)
         if not put:
             self.context.record_dropped()
-        if self.logged:
-            self._changes.append(self._format.logged(self, window_key(key, start, self._sequence), value))
+        return data
 
     def _log_duplicate(self, key: bytes, start: int) -> None:
         if self.logged:
@@ -288,4 +287,11 @@ class TimestampedWindowStore(WindowStore):
     def put_with_timestamp(self, key: Any, value: Any, timestamp: int, window_start: int) -> None:
         """Keep a value with its timestamp; None deletes."""
         written = self._format
-        self._put(self._key(key), written.stamped(self._value(value), timestamp), window_start)
+        data, value_data = self._key(key), self._value(value)
+        if value_data is None or self._cache is not None or self._retain_duplicates:
+            self._put(data, written.stamped(value_data, timestamp), window_start)
+            return
+        data = self._keep(data, written.stamped(value_data, timestamp), window_start)
+        if self.logged:
+            headers = self._header_list() if written.logs_headers else None
+            self._changes.append(changelog_record(data, value_data, timestamp, headers))

@@ -6,6 +6,8 @@ from barnabas.streams.serdes.key_bytes cimport has_prefix, long_at
 from barnabas.streams.serdes.window_keys cimport window_key
 from barnabas.streams.state.memory cimport OrderedBytes
 from barnabas.streams.state.segments cimport Segments
+from barnabas.streams.state.store cimport SerdeStore
+from barnabas.streams.state.value_format cimport ValueFormat
 
 
 cdef class WindowSegments:
@@ -15,11 +17,11 @@ cdef class WindowSegments:
     cdef public long long observed_stream_time
 
     @cython.locals(segment=OrderedBytes, segments=Segments)
-    cpdef bint put(self, bytes key, long long start, int sequence, object value) except -1
+    cpdef bint put(self, bytes key, long long start, int sequence, object value, bytes data=*) except -1
     @cython.locals(segment=OrderedBytes)
     cpdef object get(self, bytes key, long long start, int sequence)
     @cython.locals(found=list, size=Py_ssize_t, data=bytes, segment=OrderedBytes)
-    cpdef list of_key(self, bytes key, long long first, long long last)
+    cpdef list of_key(self, bytes key, long long first, long long last, SerdeStore store, ValueFormat form)
     @cython.locals(oldest=cython.longlong)
     cdef long long _from(self, long long first) except *
 
@@ -28,7 +30,7 @@ cdef class TimeOrderedWindowSegments(WindowSegments):
     cdef readonly bint indexed
 
     @cython.locals(segment=OrderedBytes)
-    cpdef bint put(self, bytes key, long long start, int sequence, object value) except -1
+    cpdef bint put(self, bytes key, long long start, int sequence, object value, bytes data=*) except -1
     @cython.locals(segment=OrderedBytes)
     cpdef object get(self, bytes key, long long start, int sequence)
-    cpdef list of_key(self, bytes key, long long first, long long last)
+    cpdef list of_key(self, bytes key, long long first, long long last, SerdeStore store, ValueFormat form)

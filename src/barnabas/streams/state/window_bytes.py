@@ -14,6 +14,7 @@ except ImportError:
 
 from collections.abc import Iterator
 from struct import Struct
+from typing import TYPE_CHECKING, Any
 
 from barnabas.streams.serdes.window_keys import MAX_INT, MAX_LONG, split_window_key
 from barnabas.streams.state.memory import Backend
@@ -23,6 +24,10 @@ if not cython.compiled:
     from barnabas.streams.serdes.key_bytes import has_prefix, long_at
     from barnabas.streams.serdes.window_keys import window_key
     from barnabas.streams.state.segments import Segments
+
+if TYPE_CHECKING:
+    from barnabas.streams.state.store import SerdeStore
+    from barnabas.streams.state.value_format import ValueFormat
 
 #: Key, start of the window in milliseconds, value.
 Entry = tuple[bytes, int, bytes]
@@ -43,15 +48,19 @@ class WindowSegments:
         self._grace_ms = 1
         self.observed_stream_time = -1
 
-    def put(self, key: bytes, start: int, sequence: int, value: bytes | None) -> bool:
-        """Keep a value, or delete it with None; return False when the window is too old."""
+    def put(self, key: bytes, start: int, sequence: int, value: bytes | None, data: bytes | None = None) -> bool:
+        """Keep a value, or delete it with None; return False when the window is too old.
+
+        `data` is the window's key in the changelog, if the caller has made it.
+        """
         if start > self.observed_stream_time:
             self.observed_stream_time = start
         segments = self._segments
         segment = segments.live(segments.id_of(start), self.observed_stream_time)
         if segment is None:
             return False
-        data = window_key(key, start, sequence)
+        if data is None:
+            data = window_key(key, start, sequence)
         if value is None:
             segment.delete(data)
         else:
@@ -65,10 +74,10 @@ class WindowSegments:
         segment = self._segments.at(start)
         return None if segment is None else segment.get(window_key(key, start, sequence))
 
-    def of_key(self, key: bytes, first: int, last: int) -> list[tuple[int, bytes]]:
-        """Return start and value of the windows of a key, all at once."""
+    def of_key(self, key: bytes, first: int, last: int, store: SerdeStore, form: ValueFormat) -> list[tuple[int, Any]]:
+        """Return start and value of the windows of a key, all at once, read in a form of the store's."""
         first = self._from(first)
-        found: list[tuple[int, bytes]] = []
+        found: list[tuple[int, Any]] = []
         if last < first:
             return found
         lower, upper = window_key(key, max(0, first), 0), window_key(key, last, MAX_INT)
@@ -76,7 +85,7 @@ class WindowSegments:
         for _, segment in self._segments.between(first, last):
             for data, value in segment.entries(lower, upper):
                 if len(data) == size and has_prefix(data, key):
-                    found.append((long_at(data, size - 12), value))
+                    found.append((long_at(data, size - 12), form.read(store, value)))
         return found
 
     def fetch(self, key: bytes, first: int, last: int, reverse: bool) -> Iterator[Entry]:
@@ -145,7 +154,7 @@ class TimeOrderedWindowSegments(WindowSegments):
         self._grace_ms = 0
         self.indexed = indexed
 
-    def put(self, key: bytes, start: int, sequence: int, value: bytes | None) -> bool:
+    def put(self, key: bytes, start: int, sequence: int, value: bytes | None, data: bytes | None = None) -> bool:
         """Keep a value, or delete it with None; return False when the window is too old."""
         if start > self.observed_stream_time:
             self.observed_stream_time = start
@@ -169,9 +178,9 @@ class TimeOrderedWindowSegments(WindowSegments):
         segment = self._segments.at(start)
         return None if segment is None else segment.get(_by_time(key, start, sequence))
 
-    def of_key(self, key: bytes, first: int, last: int) -> list[tuple[int, bytes]]:
-        """Return start and value of the windows of a key, all at once."""
-        return [(start, value) for _, start, value in self.fetch(key, first, last, False)]
+    def of_key(self, key: bytes, first: int, last: int, store: SerdeStore, form: ValueFormat) -> list[tuple[int, Any]]:
+        """Return start and value of the windows of a key, all at once, read in a form of the store's."""
+        return [(start, form.read(store, value)) for _, start, value in self.fetch(key, first, last, False)]
 
     def fetch(self, key: bytes, first: int, last: int, reverse: bool) -> Iterator[Entry]:
         """Yield the windows of a key that start from `first` to `last`."""

@@ -7,12 +7,23 @@ from barnabas.streams.engine.task cimport Task
 
 
 @cython.final
+cdef class Offsets:
+    cdef long long next
+
+
+@cython.final
 cdef class DrivenTopic:
     cdef object name
     cdef bint is_global
     cdef object is_read
-    cdef object counted_by
-    cdef readonly object written
+    cdef Offsets offsets
+    cdef readonly bint is_written
+    cdef list _next
+    cdef list _added
+
+    cdef object add(self, OutputRecord record)
+    cdef OutputRecord take(self)
+    cdef Py_ssize_t size(self) except -1
 
 
 cdef class RecordPipe:
@@ -37,12 +48,12 @@ cdef class RecordPipe:
 
     cdef bint _reads(self, DrivenTopic topic) except -1
 
-    cpdef object _enqueue(self, object topic, object key, object value, object timestamp, object headers)
+    cdef object _enqueue(self, DrivenTopic topic, object key, object value, object timestamp, object headers)
 
-    @cython.locals(found=DrivenTopic)
-    cdef InputRecord _record(self, object topic, object key, object value, object timestamp, object headers)
+    @cython.locals(offsets=Offsets, offset="long long")
+    cdef InputRecord _record(self, DrivenTopic topic, object key, object value, object timestamp, object headers)
 
-    cpdef object _process_global(self, object topic, object key, object value, object timestamp, object headers)
+    cdef object _process_global(self, DrivenTopic topic, object key, object value, object timestamp, object headers)
 
     @cython.locals(task=Task)
     cpdef object _work_off(self)

@@ -1,15 +1,26 @@
 # cython: language_level=3, annotation_typing=False
-"""Topics as tests see them: what is piped in, what is read out."""
+"""Topics as tests see them: what is piped in, what is read out. C types are in `test_topics.pxd`."""
 
 from __future__ import annotations
 
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.streams.durations import Duration, as_ms, point_ms
 from barnabas.streams.serdes.serde import Serde
 from barnabas.streams.serdes.window_keys import MAX_LONG
+
+if not cython.compiled:
+    from barnabas.streams.serdes.serde_calls import SerdeCalls
+
+if TYPE_CHECKING:
+    from barnabas.streams.testing.record_pipe import RecordPipe
 
 
 class TestRecord(NamedTuple):
@@ -24,6 +35,7 @@ class TestRecord(NamedTuple):
 TestRecord.__test__ = False  # type: ignore[attr-defined]  # pytest takes it for a test otherwise
 
 
+@cython.cclass
 class TestInputTopic:
     """Pipes records into a topic. Without a timestamp a record gets the topic's, which each record advances."""
 
@@ -31,7 +43,7 @@ class TestInputTopic:
 
     def __init__(
         self,
-        driver: Any,
+        driver: RecordPipe,
         topic: str,
         key_serde: Any,
         value_serde: Any,
@@ -40,8 +52,8 @@ class TestInputTopic:
     ) -> None:
         self._driver = driver
         self._topic = topic
-        self._key = _as_serde(key_serde, write=True)
-        self._value = _as_serde(value_serde, write=True)
+        self._key = SerdeCalls(_as_serde(key_serde, write=True))
+        self._value = SerdeCalls(_as_serde(value_serde, write=True))
         self._time = point_ms(start_timestamp, "start_timestamp")
         self._advance_ms = as_ms(auto_advance, "auto_advance")
         if self._advance_ms < 0:

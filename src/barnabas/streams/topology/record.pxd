@@ -8,6 +8,8 @@ cdef class Record:
     cdef public object timestamp
     cdef public object header_list
 
+    cdef object _own_headers(self)
+
 
 @cython.locals(record=Record)
 cdef Record make_record(object key, object value, object timestamp, object headers)

@@ -37,12 +37,16 @@ class Record:
         """`Record[str, int]`, for annotations."""
         return GenericAlias(cls, types)
 
-    @property
-    def headers(self):
-        """Names and values, in order; the list is the record's own."""
+    def _own_headers(self):
+        """Return `headers`, for callers in C."""
         if self.header_list is None:
             self.header_list = []
         return self.header_list
+
+    @property
+    def headers(self):
+        """Names and values, in order; the list is the record's own."""
+        return self._own_headers()
 
     @headers.setter
     def headers(self, headers):

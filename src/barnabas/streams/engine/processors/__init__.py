@@ -50,6 +50,8 @@ from barnabas.streams.engine.processors.stateless import (
     KStreamMap,
     KStreamMapValues,
     KStreamPeek,
+    KStreamSelectKey,
+    KTableToStream,
     PassThrough,
 )
 
@@ -72,6 +74,7 @@ __all__ = [
     "KStreamPeek",
     "KStreamPrint",
     "KStreamReduce",
+    "KStreamSelectKey",
     "KStreamSessionWindowAggregate",
     "KStreamSlidingWindowAggregate",
     "KStreamWindowAggregate",
@@ -90,6 +93,7 @@ __all__ = [
     "KTableSource",
     "KTableSourceValueGetterSupplier",
     "KTableSuppressProcessorSupplier",
+    "KTableToStream",
     "KTableTransformValues",
     "PassThrough",
     "ResponseJoinProcessorSupplier",

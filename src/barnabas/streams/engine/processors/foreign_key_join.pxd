@@ -3,6 +3,7 @@
 cimport cython
 
 from barnabas.streams.engine.operator_processor cimport OperatorProcessor
+from barnabas.streams.engine.processors.operator cimport ValueGetter
 from barnabas.streams.serdes.change cimport Change, make_change
 from barnabas.streams.serdes.foreign_key cimport CombinedKeySchema, TopicSerde
 from barnabas.streams.serdes.key_bytes cimport field, named_pair, named_tuple
@@ -48,7 +49,7 @@ cdef class SubscriptionReceiveProcessor(_ForeignKeyProcessor):
 
 
 cdef class SubscriptionJoinProcessor(_ForeignKeyProcessor):
-    cdef object _getter
+    cdef ValueGetter _getter
 
     @cython.locals(change=Change)
     cpdef object process(self, Record record)
@@ -65,7 +66,7 @@ cdef class ForeignTableJoinProcessor(_ForeignKeyProcessor):
 cdef class ResponseJoinProcessor(_ForeignKeyProcessor):
     cdef object _operator
     cdef object _joiner
-    cdef object _getter
+    cdef ValueGetter _getter
     cdef TopicSerde _values
 
     cpdef object process(self, Record record)

@@ -149,7 +149,7 @@ class SubscriptionSendProcessor(_ForeignKeyProcessor):
             self._send(record, new, _ANSWER_IF_FOUND)
 
     def _changed(self, new: Any, old: Any, record: Record[Any, Any]) -> bool:
-        keys, headers = self._keys, record.headers
+        keys, headers = self._keys, record._own_headers()
         return bool(keys.serialize(new, headers) != keys.serialize(old, headers))  # type: ignore[union-attr]  # since init
 
     def _send(self, record: Record[Any, Change], foreign_key: Any, instruction: Instruction) -> None:
@@ -157,7 +157,7 @@ class SubscriptionSendProcessor(_ForeignKeyProcessor):
         value = change.new_value
         hashed = None
         if value is not None:
-            hashed = hash128(self._values.serialize(value, record.headers))  # type: ignore[union-attr]  # since init
+            hashed = hash128(self._values.serialize(value, record._own_headers()))  # type: ignore[union-attr]  # since init
         context: Any = self.context.record_context
         partition = context.partition
         wrapper = named_tuple(SubscriptionWrapper, (hashed, instruction, record.key, partition, 1))
@@ -204,10 +204,11 @@ class SubscriptionReceiveProcessor(_ForeignKeyProcessor):
             return
         if field(wrapper, 4) > 1:
             raise UnsupportedVersionError("SubscriptionWrapper is of an incompatible version.")
-        new = named_tuple(ValueTimestampHeaders, (wrapper, record.timestamp, record.headers))
+        headers = record._own_headers()
+        new = named_tuple(ValueTimestampHeaders, (wrapper, record.timestamp, headers))
         old = None
         if key is not None:
-            data = self._schema.to_bytes(key, field(wrapper, 2), record.headers)
+            data = self._schema.to_bytes(key, field(wrapper, 2), headers)
             old = self._store.get(data) if self._own is None else self._own.get(data)
             if instruction is _DELETE or instruction is _DELETE_AND_ANSWER:
                 self._store.delete(data)
@@ -303,12 +304,13 @@ class ForeignTableJoinProcessor(_ForeignKeyProcessor):
         if self._operator.use_versioned_semantics and not record.value.is_latest:
             self.context.drop("out-of-order update of a versioned table")
             return
-        prefix = self._schema.prefix_bytes(record.key, record.headers)
+        headers = record._own_headers()
+        prefix = self._schema.prefix_bytes(record.key, headers)
         for data, subscription in self._store.range(prefix, increment(prefix)):
             if data.startswith(prefix):
                 wrapper = subscription.value
                 answer = SubscriptionResponseWrapper(wrapper.hash, record.value.new_value, wrapper.primary_partition)
-                self._forward(record, self._schema.from_bytes(data, record.headers).primary_key, answer)
+                self._forward(record, self._schema.from_bytes(data, headers).primary_key, answer)
 
 
 class ResponseJoinProcessorSupplier(Operator):
@@ -357,7 +359,7 @@ class ResponseJoinProcessor(_ForeignKeyProcessor):
         found = self._getter.get(record.key)
         current = None
         if found is not None:
-            current = hash128(self._values.serialize(field(found, 0), record.headers))  # type: ignore[union-attr]  # since init
+            current = hash128(self._values.serialize(field(found, 0), record._own_headers()))  # type: ignore[union-attr]  # since init
         if current != field(answer, 0):
             self.context.drop("answer to a value that has changed since")
             return

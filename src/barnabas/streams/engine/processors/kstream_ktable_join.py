@@ -94,14 +94,16 @@ class KStreamKTableJoinProcessor(OperatorProcessor):
         self._joiner = joiner
         self._left_join = left_join
         self._buffer_name = buffer_name
+        self._versioned = False
         self._buffer: Any = None
 
     def init(self, context: Any) -> None:
         """Find table and buffer. Raises ValueError when records shall wait and the table has no history."""
         self.context = context
         self._getter.init(context)
+        self._versioned = self._getter.is_versioned
         if self._buffer_name is not None:
-            if not self._getter.is_versioned:
+            if not self._versioned:
                 raise ValueError("KTable must be versioned to use a grace period in a stream table join.")
             self._buffer = context.get_state_store(self._buffer_name)
 
@@ -132,8 +134,7 @@ class KStreamKTableJoinProcessor(OperatorProcessor):
         key = self._mapper(record.key, record.value)
         found = None
         if key is not None:
-            getter = self._getter
-            found = getter.get(key, record.timestamp) if getter.is_versioned else getter.get(key)
+            found = self._getter.get(key, record.timestamp if self._versioned else None)
         value = None if found is None else found.value
         if self._left_join or value is not None:
             joined = self._joiner(record.key, record.value, value)

@@ -3,13 +3,13 @@
 cimport cython
 
 from barnabas.streams.engine.processors.kstream_window_aggregate cimport TimeWindowAggregateProcessor
-from barnabas.streams.state.store cimport value_and_timestamp
+from barnabas.streams.serdes.key_bytes cimport field
 from barnabas.streams.topology.record cimport Record
 from barnabas.streams.windowed cimport make_time_window
 
 
 cdef class _Around:
-    cdef set starts
+    cdef list starts
     cdef object left
     cdef object right
     cdef bint left_exists
@@ -30,4 +30,4 @@ cdef class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
     cpdef object _create_windows(self, Record record, object close_time, _Around around)
     cpdef object _create_right_of(self, Record record, _Around around)
     cpdef object _create_from_scratch(self, object start, Record record, object close_time)
-    cpdef object _update(self, object start, object found, Record record, object close_time)
+    cpdef object _update(self, object start, object old, object before, Record record, object close_time)

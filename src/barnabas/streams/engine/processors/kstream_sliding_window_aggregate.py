@@ -21,7 +21,7 @@ from barnabas.streams.state.store import ValueAndTimestamp
 
 if not cython.compiled:
     from barnabas.streams.engine.processors.kstream_window_aggregate import TimeWindowAggregateProcessor
-    from barnabas.streams.state.store import value_and_timestamp
+    from barnabas.streams.serdes.key_bytes import field
     from barnabas.streams.windowed import make_time_window
 
 if TYPE_CHECKING:
@@ -40,12 +40,14 @@ class KStreamSlidingWindowAggregate(WindowedAggregation):
         return KStreamSlidingWindowAggregateProcessor(self)
 
 
+@cython.no_gc
+@cython.freelist(8)
 @cython.cclass
 class _Around:
     """What the store has around a record's time."""
 
     def __init__(self) -> None:
-        self.starts: set[int] = set()
+        self.starts: list[int] = []
         self.left: Aggregate | None = None
         self.right: Aggregate | None = None
         self.left_exists = False
@@ -85,23 +87,23 @@ class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
         time = record.timestamp
         around = _Around()
         for start, found in self._around(record.key, max(0, time - 2 * self._span), time + 1, True):
-            around.starts.add(start)
+            around.starts.append(start)
             end = start + self._span
             if start == time + 1:
                 around.right_exists = True
             elif end > time:
                 if around.right is None:
                     around.right = found
-                self._update(start, found, record, close_time)
+                self._update(start, field(found, 0), field(found, 1), record, close_time)
             elif end == time:
                 around.left_exists = True
-                self._update(start, found, record, close_time)
-                if found.timestamp >= time:
+                self._update(start, field(found, 0), field(found, 1), record, close_time)
+                if field(found, 1) >= time:
                     return None
-                around.previous = found.timestamp
+                around.previous = field(found, 1)
             else:
                 around.left = found
-                around.previous = found.timestamp
+                around.previous = field(found, 1)
                 break
         return around
 
@@ -118,17 +120,17 @@ class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
         combined: Aggregate | None = None
         around = _Around()
         for start, found in self._around(record.key, 0, time + 1, False):
-            around.starts.add(start)
+            around.starts.append(start)
             if start == 0:
                 combined = found
-                if found.timestamp < time:
-                    around.previous = found.timestamp
+                if field(found, 1) < time:
+                    around.previous = field(found, 1)
             elif start <= time:
                 around.right = found
-                self._update(start, found, record, close_time)
+                self._update(start, field(found, 0), field(found, 1), record, close_time)
             else:
                 around.right_exists = True
-        if around.right is None and combined is not None and combined.timestamp > time:
+        if around.right is None and combined is not None and field(combined, 1) > time:
             around.right = combined
         self._create_right_of(record, around)
         if around.previous is not None and around.previous + 1 not in around.starts:
@@ -136,7 +138,7 @@ class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
         if combined is None:
             self._create_from_scratch(0, record, close_time)
         else:
-            self._update(0, combined, record, close_time)
+            self._update(0, field(combined, 0), field(combined, 1), record, close_time)
 
     def _create_windows(self, record: Record[Any, Any], close_time: int, around: _Around) -> None:
         time, span = record.timestamp, self._span
@@ -146,36 +148,35 @@ class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
                 self._create_from_scratch(start, record, close_time)
         if not around.left_exists:
             if around.previous is not None and time - span <= around.previous and around.left is not None:
-                value = around.left.value
+                value = field(around.left, 0)
             else:
                 value = self._initializer()
-            self._update(time - span, value_and_timestamp(value, time), record, close_time)
+            self._update(time - span, value, time, record, close_time)
         self._create_right_of(record, around)
 
     def _create_right_of(self, record: Record[Any, Any], around: _Around) -> None:
         """Make the window that begins after the record, when later records lie in it."""
         right = around.right
-        if around.right_exists or right is None or right.timestamp <= record.timestamp:
+        if around.right_exists or right is None or field(right, 1) <= record.timestamp:
             return
         start = record.timestamp + 1
-        self._put(record.key, right.value, right.timestamp, start)
+        self._put(record.key, field(right, 0), field(right, 1), start)
         window = make_time_window(start, start + self._span)
-        self._forward_update(record, window, None, right.value, right.timestamp)
+        self._forward_update(record, window, None, field(right, 0), field(right, 1))
 
     def _create_from_scratch(self, start: int, record: Record[Any, Any], close_time: int) -> None:
-        begin = value_and_timestamp(self._initializer(), record.timestamp)
-        self._update(start, begin, record, close_time)
+        self._update(start, self._initializer(), record.timestamp, record, close_time)
 
-    def _update(self, start: int, found: Aggregate, record: Record[Any, Any], close_time: int) -> None:
+    def _update(self, start: int, old: Any, before: int, record: Record[Any, Any], close_time: int) -> None:
+        """Add the record to a window's aggregate, which had a timestamp before."""
         end = start + self._span
         if end < close_time:
             self._drop_expired(record.timestamp, close_time, f"[{start},{end}]")
             return
-        old = found.value
         new = self._aggregator(record.key, record.value, old)
         timestamp = record.timestamp
-        if old is not None and found.timestamp > timestamp:
-            timestamp = found.timestamp
+        if old is not None and before > timestamp:
+            timestamp = before
         self._put(record.key, new, timestamp, start)
         self._forward_update(record, make_time_window(start, end), old, new, timestamp)
 

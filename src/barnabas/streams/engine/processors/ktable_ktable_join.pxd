@@ -3,6 +3,7 @@
 cimport cython
 
 from barnabas.streams.engine.operator_processor cimport OperatorProcessor
+from barnabas.streams.engine.processors.operator cimport ValueGetter
 from barnabas.streams.engine.processors.table_processor cimport TableProcessor
 from barnabas.streams.serdes.change cimport Change, make_change
 from barnabas.streams.topology.record cimport Record, make_record
@@ -13,7 +14,7 @@ cdef class KTableKTableJoinProcessor(OperatorProcessor):
     cdef bint _needs_other
     cdef bint _use_versioned_semantics
     cdef bint _send_old_values
-    cdef object _getter
+    cdef ValueGetter _getter
 
     @cython.locals(change=Change)
     cpdef object process(self, Record record)

@@ -166,9 +166,7 @@ class _JoinGetterSupplier:
         return list(dict.fromkeys([*self._getters1.store_names(), *self._getters2.store_names()]))
 
 
-class _JoinGetter:
-    is_versioned = False
-
+class _JoinGetter(ValueGetter):
     def __init__(self, operator: KTableKTableJoin, getter1: ValueGetter, getter2: ValueGetter) -> None:
         self._operator = operator
         self._getter1 = getter1

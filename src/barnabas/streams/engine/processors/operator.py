@@ -1,12 +1,23 @@
 # cython: language_level=3, annotation_typing=False
-"""What operators of the DSL have in common: suppliers of processors, and how tables are asked for values."""
+"""What operators of the DSL have in common: suppliers of processors, and how tables are asked for values.
+
+C types are in `operator.pxd`.
+"""
 
 from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from barnabas.streams.state.store import ValueAndTimestamp
+
+if not cython.compiled:
+    from barnabas.streams.state.key_value import TimestampedKeyValueStore
 
 
 class Operator:
@@ -34,16 +45,21 @@ class Operator:
         return self()
 
 
-class ValueGetter(Protocol):
+@cython.cclass
+class ValueGetter:
     """Looks values of a table up, in its store or in that of a table which it was made of."""
 
-    is_versioned: bool
+    @property
+    def is_versioned(self) -> bool:
+        """Whether the table is versioned; known after `init`."""
+        return False
 
     def init(self, context: Any) -> None:
         """Take the context of the processor that asks."""
 
     def get(self, key: Any, as_of: int | None = None) -> ValueAndTimestamp[Any] | None:
         """Return value and timestamp of a key, of a versioned table also as of a time in milliseconds."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """Give back what `init` took."""
@@ -82,29 +98,35 @@ KTableMaterializedValueGetterSupplier = StoreValueGetterSupplier
 KTableSourceValueGetterSupplier = StoreValueGetterSupplier
 
 
-class StoreValueGetter:
+@cython.cclass
+class StoreValueGetter(ValueGetter):
     """Reads the store of a table."""
-
-    is_versioned = False
 
     def __init__(self, store_name: str) -> None:
         self._store_name = store_name
         self._store: Any = None
+        #: The store once more, if it is of the usual kind, which is called without the interpreter.
+        self._timestamped: TimestampedKeyValueStore | None = None
+        self._has_history = False
+
+    @property
+    def is_versioned(self) -> bool:
+        """Whether the store is versioned."""
+        return self._has_history
 
     def init(self, context: Any) -> None:
         """Find the store."""
         self._store = context.get_state_store(self._store_name)
-        self.is_versioned = hasattr(self._store, "history")
+        self._timestamped = self._store if type(self._store) is TimestampedKeyValueStore else None
+        self._has_history = hasattr(self._store, "history")
 
     def get(self, key: Any, as_of: int | None = None) -> ValueAndTimestamp[Any] | None:
         """Return value and timestamp of a key."""
-        found: ValueAndTimestamp[Any] | None = (
-            self._store.get_with_timestamp(key) if as_of is None else self._store.get_with_timestamp(key, as_of)
-        )
-        return found
-
-    def close(self) -> None:
-        """Do nothing: the store is the task's."""
+        if as_of is not None:
+            return self._store.get_with_timestamp(key, as_of)  # type: ignore[no-any-return]
+        if self._timestamped is not None:
+            return self._timestamped.get_with_timestamp(key)
+        return self._store.get_with_timestamp(key)  # type: ignore[no-any-return]
 
 
 class DerivedGetterSupplier:
@@ -124,7 +146,7 @@ class DerivedGetterSupplier:
         return self._parent.store_names()
 
 
-class DerivedGetter:
+class DerivedGetter(ValueGetter):
     """A getter above that of the parent."""
 
     def __init__(self, parent: ValueGetter) -> None:

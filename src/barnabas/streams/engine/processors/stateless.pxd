@@ -1,6 +1,9 @@
 # The C types of stateless.py.
 
+cimport cython
+
 from barnabas.streams.engine.operator_processor cimport OperatorProcessor
+from barnabas.streams.serdes.change cimport Change
 from barnabas.streams.topology.record cimport Record, make_record
 
 
@@ -16,6 +19,15 @@ cdef class FunctionProcessor(OperatorProcessor):
 
 
 cdef class KStreamMapProcessor(FunctionProcessor):
+    cpdef object process(self, Record record)
+
+
+cdef class KStreamSelectKeyProcessor(FunctionProcessor):
+    cpdef object process(self, Record record)
+
+
+cdef class KTableToStreamProcessor(OperatorProcessor):
+    @cython.locals(change=Change)
     cpdef object process(self, Record record)
 
 

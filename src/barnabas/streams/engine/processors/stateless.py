@@ -21,6 +21,7 @@ if not cython.compiled:
     from barnabas.streams.topology.record import make_record
 
 if TYPE_CHECKING:
+    from barnabas.streams.serdes.change import Change
     from barnabas.streams.topology.record import Record
 
 #: (key, value) -> whether.
@@ -92,6 +93,16 @@ class KStreamMapProcessor(FunctionProcessor):
 
 
 @cython.cclass
+class KStreamSelectKeyProcessor(FunctionProcessor):
+    """See `KStreamSelectKey`."""
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Forward the record with another key."""
+        key = self._function(record.key, record.value)
+        self.context.forward_all(make_record(key, record.value, record.timestamp, record.header_list))
+
+
+@cython.cclass
 class KStreamMapValuesProcessor(FunctionProcessor):
     """See `KStreamMapValues`."""
 
@@ -99,6 +110,16 @@ class KStreamMapValuesProcessor(FunctionProcessor):
         """Forward the record with another value."""
         value = self._function(record.key, record.value)
         self.context.forward_all(make_record(record.key, value, record.timestamp, record.header_list))
+
+
+@cython.cclass
+class KTableToStreamProcessor(OperatorProcessor):
+    """See `KTableToStream`."""
+
+    def process(self, record: Record[Any, Change]) -> None:
+        """Forward the record with the new value."""
+        change = record.value
+        self.context.forward_all(make_record(record.key, change.new_value, record.timestamp, record.header_list))
 
 
 @cython.cclass
@@ -147,6 +168,20 @@ class KStreamMap(_WithFunction):
     """Maps key and value: the mapper returns a pair."""
 
     PROCESSOR = KStreamMapProcessor
+
+
+class KStreamSelectKey(_WithFunction):
+    """Gives records the key that a function of key and value returns."""
+
+    PROCESSOR = KStreamSelectKeyProcessor
+
+
+class KTableToStream(Operator):
+    """Makes a stream of the changes of a table: their new values."""
+
+    def __call__(self) -> KTableToStreamProcessor:
+        """Return a new processor."""
+        return KTableToStreamProcessor()
 
 
 class KStreamMapValues(_WithFunction):
