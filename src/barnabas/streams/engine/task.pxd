@@ -40,6 +40,7 @@ cdef class Task:
     cdef PartitionGroup _group
     cdef PunctuationQueue _stream_time_queue
     cdef list _all_stores
+    cdef list _holding_back
     cdef object _changelogs
     cdef object _partition
     cdef bint _logs_last_changes

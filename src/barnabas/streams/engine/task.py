@@ -24,10 +24,13 @@ from barnabas.streams.engine.record_deserializer import handle_deserialization_f
 from barnabas.streams.engine.timestamp_extractors import FailOnInvalidTimestamp
 from barnabas.streams.errors import StreamsError, TaskCorruptedError, TaskMigratedError, TopologyError
 from barnabas.streams.state.changelog_record import last_of_each_key
+from barnabas.streams.state.key_value import KeyValueStore, TimestampedKeyValueStore
 from barnabas.streams.state.memory import Backend, MemoryBackend
 from barnabas.streams.state.record_cache import RecordCache
+from barnabas.streams.state.session import SessionStore
 from barnabas.streams.state.store import StateStore
 from barnabas.streams.state.store_factory import cache_interval_ms, make_store
+from barnabas.streams.state.window import JoinWindowStore, TimestampedWindowStore, WindowStore
 from barnabas.streams.topology.dsl_store_suppliers import resolved
 from barnabas.streams.topology.nodes import ProcessorTopology
 from barnabas.streams.topology.origins import note_origin
@@ -48,6 +51,12 @@ if TYPE_CHECKING:
     from barnabas.streams.engine.record import InputRecord, OutputRecord, StampedRecord
     from barnabas.streams.engine.task_node import TaskNode
     from barnabas.streams.topology.record import Record
+
+
+#: Kinds of stores that hold back what is in their cache only.
+_CACHED = (
+    KeyValueStore, TimestampedKeyValueStore, WindowStore, JoinWindowStore, TimestampedWindowStore, SessionStore,
+)  # fmt: skip
 
 
 class TaskSettings(NamedTuple):
@@ -136,6 +145,7 @@ class Task:
         self._nodes = make_nodes(topology)
         self.stores = self._open_stores(settings.backend or MemoryBackend())
         self._all_stores = list(self.stores.values())
+        self._holding_back = [store for store in self._all_stores if not _holds_nothing_back(store)]
         self._init_nodes()
 
     def _prepare(self) -> None:
@@ -275,7 +285,7 @@ class Task:
         return sent
 
     def _flush_stores(self) -> None:
-        for store in self._all_stores:
+        for store in self._holding_back:
             store.flush()
 
     def waits(self) -> bool:
@@ -458,6 +468,19 @@ class Task:
 
 def _name(node: TaskNode | None) -> str | None:
     return None if node is None else node.name
+
+
+def _holds_nothing_back(store: StateStore) -> bool:
+    """Tell whether a store is of a kind that holds back what is in its cache only, and has none."""
+    kinds = (
+        KeyValueStore,
+        TimestampedKeyValueStore,
+        WindowStore,
+        JoinWindowStore,
+        TimestampedWindowStore,
+        SessionStore,
+    )
+    return type(store) in kinds and getattr(store, "_cache", store) is None
 
 
 def settings_of(config: Mapping[str, Any]) -> TaskSettings:

@@ -2,6 +2,7 @@
 
 cimport cython
 
+from barnabas.streams.serdes.key_bytes cimport long_at
 from barnabas.streams.serdes.window_keys cimport window_key
 from barnabas.streams.state.changelog_record cimport changelog_record
 from barnabas.streams.state.store cimport SerdeStore
@@ -19,8 +20,12 @@ cdef class WindowStore(SerdeStore):
     cdef readonly ValueFormat _format
     cdef readonly object _cache
 
-    @cython.locals(found=list)
     cpdef list of_key(self, object key, object first, object last, bint reverse=*)
+    cdef bint _is_plain(self) except -1
+    @cython.locals(found=list)
+    cdef list _entries_of_key(self, object key, object first, object last, bint reverse)
+    @cython.locals(data=bytes)
+    cdef tuple _read_window(self, tuple entry)
     cpdef object flush(self)
     cpdef object put(self, object key, object value, object window_start)
     cpdef object get(self, object key, object start)

@@ -24,6 +24,7 @@ from barnabas.streams.state.window_bytes import Entry
 from barnabas.streams.windowed import Windowed
 
 if not cython.compiled:
+    from barnabas.streams.serdes.key_bytes import long_at
     from barnabas.streams.serdes.window_keys import window_key
     from barnabas.streams.state.changelog_record import changelog_record
     from barnabas.streams.state.store import SerdeStore
@@ -156,12 +157,25 @@ class WindowStore(SerdeStore):
 
     def of_key(self, key: Any, first: int, last: int, reverse: bool = False) -> list[tuple[int, Any]]:
         """Return start and value of the windows of a key, those that start between two times, all at once."""
-        if self._cache is not None or self._segments is None:
+        if not self._is_plain():
             return list(self._fetch((key, first, last), reverse))
-        found = self._segments.of_key(self._key(key), first, last, self, self._format)
+        return [self._read_window(entry) for entry in self._entries_of_key(key, first, last, reverse)]
+
+    def _is_plain(self) -> bool:
+        """Tell whether windows are kept in segments of ours, and nothing is held back."""
+        return self._cache is None and self._segments is not None
+
+    def _entries_of_key(self, key: Any, first: int, last: int, reverse: bool) -> list[tuple[bytes, bytes]]:
+        """Return what `of_key` does of a plain store, each to be read with `_read_window` if it is needed."""
+        found = self._segments.of_key(self._key(key), first, last)  # type: ignore[union-attr]  # it is plain
         if reverse:
             found.reverse()
         return found
+
+    def _read_window(self, entry: tuple[bytes, bytes]) -> tuple[int, Any]:
+        """Return start and value of one of `_entries_of_key`."""
+        data, value = entry
+        return long_at(data, len(data) - 12), self._format.read(self, value)
 
     def backward_fetch(self, *args: Any) -> StoreIterator[Any, Any]:
         """Return the iterators of `fetch` in the opposite order."""

@@ -2,12 +2,10 @@
 
 cimport cython
 
-from barnabas.streams.serdes.key_bytes cimport has_prefix, long_at
+from barnabas.streams.serdes.key_bytes cimport has_prefix
 from barnabas.streams.serdes.window_keys cimport window_key
 from barnabas.streams.state.memory cimport OrderedBytes
 from barnabas.streams.state.segments cimport Segments
-from barnabas.streams.state.store cimport SerdeStore
-from barnabas.streams.state.value_format cimport ValueFormat
 
 
 cdef class WindowSegments:
@@ -20,8 +18,8 @@ cdef class WindowSegments:
     cpdef bint put(self, bytes key, long long start, int sequence, object value, bytes data=*) except -1
     @cython.locals(segment=OrderedBytes)
     cpdef object get(self, bytes key, long long start, int sequence)
-    @cython.locals(found=list, size=Py_ssize_t, data=bytes, segment=OrderedBytes)
-    cpdef list of_key(self, bytes key, long long first, long long last, SerdeStore store, ValueFormat form)
+    @cython.locals(found=list, size=Py_ssize_t, data=bytes, segment=OrderedBytes, entries=list, entry=tuple)
+    cpdef list of_key(self, bytes key, long long first, long long last)
     @cython.locals(oldest=cython.longlong)
     cdef long long _from(self, long long first) except *
 
@@ -33,4 +31,4 @@ cdef class TimeOrderedWindowSegments(WindowSegments):
     cpdef bint put(self, bytes key, long long start, int sequence, object value, bytes data=*) except -1
     @cython.locals(segment=OrderedBytes)
     cpdef object get(self, bytes key, long long start, int sequence)
-    cpdef list of_key(self, bytes key, long long first, long long last, SerdeStore store, ValueFormat form)
+    cpdef list of_key(self, bytes key, long long first, long long last)

@@ -14,20 +14,15 @@ except ImportError:
 
 from collections.abc import Iterator
 from struct import Struct
-from typing import TYPE_CHECKING, Any
 
 from barnabas.streams.serdes.window_keys import MAX_INT, MAX_LONG, split_window_key
 from barnabas.streams.state.memory import Backend
 from barnabas.streams.state.segments import scan
 
 if not cython.compiled:
-    from barnabas.streams.serdes.key_bytes import has_prefix, long_at
+    from barnabas.streams.serdes.key_bytes import has_prefix
     from barnabas.streams.serdes.window_keys import window_key
     from barnabas.streams.state.segments import Segments
-
-if TYPE_CHECKING:
-    from barnabas.streams.state.store import SerdeStore
-    from barnabas.streams.state.value_format import ValueFormat
 
 #: Key, start of the window in milliseconds, value.
 Entry = tuple[bytes, int, bytes]
@@ -74,18 +69,20 @@ class WindowSegments:
         segment = self._segments.at(start)
         return None if segment is None else segment.get(window_key(key, start, sequence))
 
-    def of_key(self, key: bytes, first: int, last: int, store: SerdeStore, form: ValueFormat) -> list[tuple[int, Any]]:
-        """Return start and value of the windows of a key, all at once, read in a form of the store's."""
+    def of_key(self, key: bytes, first: int, last: int) -> list[tuple[bytes, bytes]]:
+        """Return the windows of a key in order, all at once: their keys in the changelog, and their values."""
         first = self._from(first)
-        found: list[tuple[int, Any]] = []
+        found: list[tuple[bytes, bytes]] = []
         if last < first:
             return found
         lower, upper = window_key(key, max(0, first), 0), window_key(key, last, MAX_INT)
         size = len(lower)
         for _, segment in self._segments.between(first, last):
-            for data, value in segment.entries(lower, upper):
+            entries = segment.entries(lower, upper)
+            for entry in entries:
+                data = entry[0]
                 if len(data) == size and has_prefix(data, key):
-                    found.append((long_at(data, size - 12), form.read(store, value)))
+                    found.append(entry)
         return found
 
     def fetch(self, key: bytes, first: int, last: int, reverse: bool) -> Iterator[Entry]:
@@ -178,9 +175,9 @@ class TimeOrderedWindowSegments(WindowSegments):
         segment = self._segments.at(start)
         return None if segment is None else segment.get(_by_time(key, start, sequence))
 
-    def of_key(self, key: bytes, first: int, last: int, store: SerdeStore, form: ValueFormat) -> list[tuple[int, Any]]:
-        """Return start and value of the windows of a key, all at once, read in a form of the store's."""
-        return [(start, form.read(store, value)) for _, start, value in self.fetch(key, first, last, False)]
+    def of_key(self, key: bytes, first: int, last: int) -> list[tuple[bytes, bytes]]:
+        """Return the windows of a key in order, all at once: their keys in the changelog, and their values."""
+        return [(window_key(key, start, 0), value) for _, start, value in self.fetch(key, first, last, False)]
 
     def fetch(self, key: bytes, first: int, last: int, reverse: bool) -> Iterator[Entry]:
         """Yield the windows of a key that start from `first` to `last`."""

@@ -209,7 +209,11 @@ class SubscriptionReceiveProcessor(_ForeignKeyProcessor):
         old = None
         if key is not None:
             data = self._schema.to_bytes(key, field(wrapper, 2), headers)
-            old = self._store.get(data) if self._own is None else self._own.get(data)
+            if self._own is None:
+                old = self._store.get(data)
+            else:
+                # No processor looks at it, so it is not read; a cache counts the use all the same.
+                self._own._stored(data)
             if instruction is _DELETE or instruction is _DELETE_AND_ANSWER:
                 self._store.delete(data)
             elif self._own is None:

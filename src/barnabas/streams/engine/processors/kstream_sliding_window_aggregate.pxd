@@ -4,6 +4,7 @@ cimport cython
 
 from barnabas.streams.engine.processors.kstream_window_aggregate cimport TimeWindowAggregateProcessor
 from barnabas.streams.serdes.key_bytes cimport field
+from barnabas.streams.state.window cimport TimestampedWindowStore
 from barnabas.streams.topology.record cimport Record
 from barnabas.streams.windowed cimport make_time_window
 
@@ -19,6 +20,7 @@ cdef class _Around:
 
 cdef class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
     cdef object _span
+    cdef TimestampedWindowStore _plain
 
     @cython.locals(around=_Around)
     cpdef object process(self, Record record)
@@ -27,6 +29,7 @@ cdef class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
     @cython.locals(around=_Around)
     cpdef object _process_early(self, Record record, object close_time)
     cpdef object _around(self, object key, object first, object last, bint reverse)
+    cdef object _read(self, object entry)
     cpdef object _create_windows(self, Record record, object close_time, _Around around)
     cpdef object _create_right_of(self, Record record, _Around around)
     cpdef object _create_from_scratch(self, object start, Record record, object close_time)

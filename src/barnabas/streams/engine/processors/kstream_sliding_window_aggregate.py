@@ -22,6 +22,7 @@ from barnabas.streams.state.store import ValueAndTimestamp
 if not cython.compiled:
     from barnabas.streams.engine.processors.kstream_window_aggregate import TimeWindowAggregateProcessor
     from barnabas.streams.serdes.key_bytes import field
+    from barnabas.streams.state.window import TimestampedWindowStore
     from barnabas.streams.windowed import make_time_window
 
 if TYPE_CHECKING:
@@ -62,6 +63,14 @@ class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
     def __init__(self, operator: KStreamSlidingWindowAggregate) -> None:
         super().__init__(operator)
         self._span: int = operator.windows.time_difference_ms
+        #: The store once more, if it is one whose windows are read when they are needed.
+        self._plain: TimestampedWindowStore | None = None
+
+    def init(self, context: Any) -> None:
+        """Find the store; take up the times where they were."""
+        TimeWindowAggregateProcessor.init(self, context)
+        if self._timestamped is not None and self._timestamped._is_plain():
+            self._plain = self._timestamped
 
     def process(self, record: Record[Any, Any]) -> None:
         """Update and make windows; records without key or value are dropped."""
@@ -86,7 +95,8 @@ class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
         """Update the windows that hold the record, from the latest on; None when no new ones can be needed."""
         time = record.timestamp
         around = _Around()
-        for start, found in self._around(record.key, max(0, time - 2 * self._span), time + 1, True):
+        for entry in self._around(record.key, max(0, time - 2 * self._span), time + 1, True):
+            start, found = self._read(entry)
             around.starts.append(start)
             end = start + self._span
             if start == time + 1:
@@ -108,18 +118,23 @@ class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
         return around
 
     def _around(self, key: Any, first: int, last: int, reverse: bool) -> Any:
-        if self._timestamped is not None and self._timestamped._cache is None:
-            return self._timestamped.of_key(key, first, last, reverse)
+        if self._plain is not None:
+            return self._plain._entries_of_key(key, first, last, reverse)
         if self._store._cache is None:
             return self._store.of_key(key, first, last, reverse)
         return _one_by_one(self._store, key, (first, last), reverse)
+
+    def _read(self, entry: Any) -> Any:
+        """Return start and value of one of `_around`."""
+        return entry if self._plain is None else self._plain._read_window(entry)
 
     def _process_early(self, record: Record[Any, Any], close_time: int) -> None:
         """Handle a record so early that its window would begin before time 0: it is the one from 0 on."""
         time = record.timestamp
         combined: Aggregate | None = None
         around = _Around()
-        for start, found in self._around(record.key, 0, time + 1, False):
+        for entry in self._around(record.key, 0, time + 1, False):
+            start, found = self._read(entry)
             around.starts.append(start)
             if start == 0:
                 combined = found
