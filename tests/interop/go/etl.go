@@ -204,7 +204,9 @@ func (p *pipeline) work(ctx context.Context, m *member) {
 	for ctx.Err() == nil {
 		fetches := client.PollRecords(ctx, 500)
 		for _, failed := range fetches.Errors() {
-			if !errors.Is(failed.Err, context.Canceled) {
+			// A coordinator that is gone is told, and the group is joined again.
+			var lost *kgo.ErrGroupSession
+			if !errors.Is(failed.Err, context.Canceled) && !errors.As(failed.Err, &lost) {
 				p.failure <- fmt.Errorf("fetching %s-%d: %w", failed.Topic, failed.Partition, failed.Err)
 			}
 		}
