@@ -246,7 +246,8 @@ def output_record(
 def append_changes(sent: list[OutputRecord], topic: str, partition: int, changes: list[ChangelogRecord]) -> None:
     """Append what a store has changed as records of its changelog topic."""
     for change in changes:
-        sent.append(output_record(topic, partition, change.key, change.value, change.timestamp, change.header_list))
+        headers = change.header_list or None  # an empty list would be kept, and the collector walk through it
+        sent.append(output_record(topic, partition, change.key, change.value, change.timestamp, headers))
 
 
 def stamped_record(raw: InputRecord, key: Any, value: Any) -> StampedRecord:

@@ -106,3 +106,17 @@ def test_records_that_wait_to_be_read_leave_the_cycle_collector_nothing_to_follo
         gc.collect()
         assert driver.queue_size("out") > 500
         assert len(gc.get_objects()) - before < 100
+
+
+def test_records_of_a_changelog_without_headers_keep_no_list_of_them(texts):
+    builder = StreamsBuilder()
+    right = builder.table("right")
+    builder.table("left").join(right, lambda value: value, lambda one, other: one + other).to_stream().to("out")
+    with TopologyTestDriver(builder.build(), CONFIG, 0) as driver:
+        driver.create_input_topic("right", *texts).pipe_input("r", "a", timestamp=0)
+        driver.create_input_topic("left", *texts).pipe_input("a", "k", timestamp=0)
+        names = driver.produced_topic_names()
+        written = [driver.read_raw(name) for name in sorted(names)]
+
+    assert any("SUBSCRIPTION-STATE-STORE" in name for name in names)
+    assert [record.header_list for record in written] == [None] * len(names)
