@@ -1,4 +1,8 @@
-"""A broker as controllers see it: what they tell it, and what it keeps, by the rules of Apache Kafka 3.9."""
+"""A broker as controllers see it: what they tell it, and what it keeps, by the rules of Apache Kafka 3.9.
+
+By those of ours is what it does with replicas that were moved away while it was taken for dead
+(`tests/unit/broker/zookeeper/test_last_lives.py`): Apache Kafka keeps their logs.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,8 @@ from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from tests.support.controller_world import ControllerWorld
+
+_DURING_DELETE = -2
 
 
 @dataclass
@@ -49,6 +55,9 @@ class ModelBroker:
     topic_ids: dict[str, bytes] = field(default_factory=dict)
     alive: set[int] = field(default_factory=set)
     failing: set[TopicPartition] = field(default_factory=set)
+    #: Replicas of which no controller has spoken in this life (`ControllerPushes`).
+    unconfirmed: set[TopicPartition] = field(default_factory=set)
+    life: int = -1
     received: list[Any] = field(default_factory=list)
 
     def forget(self) -> None:
@@ -66,6 +75,8 @@ class ModelBroker:
         if 0 <= request.broker_epoch < self.broker_epoch:
             return _response(request, errors.StaleBrokerEpochError.code)
         self.controller_epoch = request.controller_epoch
+        if request.broker_epoch > self.life:
+            self.life, self.unconfirmed = request.broker_epoch, set(self.replicas)
         return _TAKE[type(request)](self, request)
 
     def _leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
@@ -85,6 +96,7 @@ class ModelBroker:
         held = self.replicas.get(name)
         if held is not None and held.topic_id == topic_id and state.leader_epoch <= held.leader_epoch:
             return errors.ControllerMovedError.code
+        self.unconfirmed.discard(name)
         if state.leader not in self.alive:
             # It has a log, and follows no one: who leads is to be told of first (ReplicaManager.makeFollowers).
             if held is None or held.topic_id != topic_id:
@@ -102,13 +114,29 @@ class ModelBroker:
         for topic in request.topic_states:
             for state in topic.partition_states:
                 name = TopicPartition(topic.topic_name, state.partition_index)
-                if state.leader == -2:
+                self._set_aside_if_moved(name, topic.topic_id, state)
+                if state.leader == _DURING_DELETE:
                     self.metadata.pop(name, None)
                     self.topic_ids.pop(topic.topic_name, None)
                 else:
                     self.metadata[name] = state
                     self.topic_ids[topic.topic_name] = topic.topic_id
         return UpdateMetadataResponse()
+
+    def _set_aside_if_moved(self, name: TopicPartition, topic_id: bytes, state: Any) -> None:
+        """Serve a replica no more that was moved away while this broker was taken for dead: no StopReplica comes."""
+        held = self.replicas.get(name)
+        if held is None or name not in self.unconfirmed:
+            return
+        is_mine, is_another = self.id in state.replicas, held.topic_id != topic_id
+        if state.leader == _DURING_DELETE:
+            is_decided = not is_mine and not is_another
+        else:
+            is_decided = is_another or state.leader_epoch >= held.leader_epoch
+        if is_decided:
+            self.unconfirmed.discard(name)
+            if not is_mine:
+                del self.replicas[name]
 
     def _stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
         parts = []

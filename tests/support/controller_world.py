@@ -143,6 +143,7 @@ class Member:
     def start(self) -> None:
         """Begin to run, in another session."""
         self.world.last_port += 1
+        self.world.leaving.discard(self.id)
         self.port, self.is_running, self.is_paused = self.world.last_port, True, False
         self.ways: dict[object, Way] = {}
         self.session = self.make_session()
@@ -260,6 +261,8 @@ class ControllerWorld:
         self.last_port = 9000
         self.reports: list[str] = []
         self.in_network: list[Way] = []
+        #: Who has asked to shut down, of a controller that may be another one by now; it ends in any case.
+        self.leaving: set[int] = set()
         #: Who is refused connections by whom.
         self.refused: set[tuple[int, int]] = set()
         #: Between whom nothing gets through, and since when.
@@ -463,6 +466,7 @@ class ControllerWorld:
 
     def shut_down(self, number: int) -> list[Any]:
         """Ask for a controlled shutdown."""
+        self.leaving.add(number)
         epoch = self.members[number].broker.broker_epoch
         return self.ask(ControlledShutdownRequest(broker_id=number, broker_epoch=epoch), 3)
 

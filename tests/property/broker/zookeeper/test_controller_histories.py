@@ -278,7 +278,7 @@ class History:
                 member.session.connect()
         world.settle()
         # A broker that has begun to shut down does so, and comes back.
-        for member in world.controller.controller.active.context.shutting_down if world.controllers else ():  # type: ignore[union-attr]
+        for member in sorted(world.leaving):
             world.members[member].kill()
             self.restart(world.members[member])
         for _ in range(4):

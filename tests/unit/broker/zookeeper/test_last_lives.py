@@ -8,6 +8,7 @@ import pytest
 
 from barnabas import errors
 from barnabas.broker.metadata.metadata_image import Endpoint
+from barnabas.broker.zookeeper.operations import Delete
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.testing.simulator.cluster.zookeeper_model import ModelZooKeeper
 from tests.support.zookeeper_member import ME, ZooKeeperBroker, has_topic, known, leading
@@ -85,7 +86,7 @@ def test_what_is_for_a_process_that_is_waited_for_is_refused_at_once() -> None:
     assert zookeeper.nodes[MINE].owner == before.session.id
 
 
-def taken_for_dead(*replicas: int) -> ZooKeeperBroker:
+def taken_for_dead(*replicas: int, is_connected: bool = True) -> ZooKeeperBroker:
     """A broker with a replica that has lost its session, and has registered anew in the same process."""
     found = ZooKeeperBroker()
     has_topic(found.zookeeper, "flights", FLIGHTS, list(replicas))
@@ -93,8 +94,9 @@ def taken_for_dead(*replicas: int) -> ZooKeeperBroker:
     found.lead(leading("flights", FLIGHTS, list(replicas), epoch=3, version=3))
     assert found.node.logs.get_log(FLIGHT) is not None
     found.session.expire()
-    found.session.connect()
-    found.zookeeper.deliver()
+    if is_connected:
+        found.session.connect()
+        found.zookeeper.deliver()
     return found
 
 
@@ -136,5 +138,22 @@ def test_a_replica_that_a_controller_has_confirmed_goes_by_stop_replica_only(is_
     found.update(known("flights", FLIGHTS, [1, 2], epoch=5))
     assert found.node.logs.get_log(FLIGHT) is not None
     found.stop_replica("flights", 0, 5, delete=True)
+    assert found.node.logs.get_log(FLIGHT) is None
+    assert not strays(found)
+
+
+@pytest.mark.parametrize("end", ["is being deleted", "was made again", "is gone"])
+def test_a_replica_of_a_topic_that_has_ended_meanwhile_is_deleted(end: str) -> None:
+    """It was moved away before, so the controller that deletes the topic sends no StopReplica."""
+    found = taken_for_dead(1, ME, is_connected=False)
+    if end == "is gone":
+        found.zookeeper._must(Delete("/brokers/topics/flights"))
+    found.session.connect()
+    found.zookeeper.deliver()
+    if end == "is being deleted":
+        found.update(known("flights", FLIGHTS, [1, 2], leader=-2))
+    elif end == "was made again":
+        found.update(known("flights", bytes(15) + b"\x02", [1, 2]))
+    assert found.partition("flights") is None
     assert found.node.logs.get_log(FLIGHT) is None
     assert not strays(found)
