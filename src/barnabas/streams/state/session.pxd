@@ -18,6 +18,8 @@ cdef class SessionStore(SerdeStore):
     cdef readonly object _cache
 
     cpdef object flush(self)
+    @cython.locals(segments=SessionSegments, data=bytes)
+    cpdef object restore(self, object records)
     @cython.locals(found=list, kept=list)
     cpdef list near(self, object key, object earliest_end, object latest_start)
     @cython.locals(put=bint)

@@ -208,9 +208,14 @@ class SessionStore(SerdeStore):
 
     def restore(self, records: Iterable[ChangelogRecord]) -> None:
         """Take records of the changelog."""
+        segments = self._segments
         for record in records:
-            key, start, end = split_session_key(record.key)
-            self._sessions.put(key, start, end, self._format.restored(record))
+            data = record.key
+            if segments is None or len(data) < 16:
+                key, start, end = split_session_key(data)
+                self._sessions.put(key, start, end, self._format.restored(record))
+            else:
+                segments.load(data, self._format.restored(record))
 
     def _find(self, args: tuple[Any, ...], reverse: bool) -> StoreIterator[Windowed[Any], Any]:
         if len(args) == 3:

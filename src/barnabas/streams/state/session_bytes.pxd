@@ -16,6 +16,10 @@ cdef class SessionSegments:
     @cython.locals(segment=OrderedBytes)
     cpdef bint put(self, bytes key, long long start, long long end, object value) except -1
     @cython.locals(segment=OrderedBytes)
+    cpdef object load(self, bytes data, object value)
+    @cython.locals(end=cython.longlong)
+    cdef OrderedBytes _loaded_by(self, bytes data)
+    @cython.locals(segment=OrderedBytes)
     cpdef object remove(self, bytes key, long long start, long long end)
     cpdef object get(self, bytes key, long long start, long long end)
     @cython.locals(
@@ -28,6 +32,8 @@ cdef class SessionSegments:
 cdef class TimeOrderedSessionSegments(SessionSegments):
     @cython.locals(segment=OrderedBytes)
     cpdef bint put(self, bytes key, long long start, long long end, object value) except -1
+    @cython.locals(segment=OrderedBytes)
+    cpdef object load(self, bytes data, object value)
     @cython.locals(segment=OrderedBytes)
     cpdef object remove(self, bytes key, long long start, long long end)
     cpdef object get(self, bytes key, long long start, long long end)

@@ -24,6 +24,7 @@ from barnabas.streams.state.window_bytes import upper_range
 if not cython.compiled:
     from barnabas.streams.serdes.key_bytes import has_prefix, long_at
     from barnabas.streams.serdes.window_keys import session_key
+    from barnabas.streams.state.memory import OrderedBytes
     from barnabas.streams.state.segments import Segments
 
 #: Key, start and end of the session in milliseconds, value.
@@ -52,6 +53,19 @@ class SessionSegments:
         else:
             segment.put(session_key(key, start, end), value)
         return True
+
+    def load(self, data: bytes, value: bytes | None) -> None:
+        """Take a record of the changelog, as one of very many: what `put` does, by the session's key there."""
+        segment = self._loaded_by(data)
+        if segment is not None:
+            segment.load(data, value)
+
+    def _loaded_by(self, data: bytes) -> OrderedBytes | None:
+        """Return the segment of a session's key, None when it is too old."""
+        end = long_at(data, len(data) - 16)
+        if end > self.observed_stream_time:
+            self.observed_stream_time = end
+        return self._segments.live(self._segments.id_of(end), self.observed_stream_time)
 
     def remove(self, key: bytes, start: int, end: int) -> None:
         """Forget a session."""
@@ -130,6 +144,13 @@ class TimeOrderedSessionSegments(SessionSegments):
             segment.put(by_time, value)
             segment.put(by_key, b"")
         return True
+
+    def load(self, data: bytes, value: bytes | None) -> None:
+        """Take a record of the changelog, as one of very many: what `put` does, by the session's key there."""
+        segment = self._loaded_by(data)
+        if segment is not None:
+            segment.load(b"".join((b"\x00", data[-16:], data[:-16])), value)
+            segment.load(b"\x01" + data, None if value is None else b"")
 
     def remove(self, key: bytes, start: int, end: int) -> None:
         """Forget a session."""

@@ -2,7 +2,7 @@
 
 cimport cython
 
-from barnabas.streams.serdes.key_bytes cimport long_at
+from barnabas.streams.serdes.key_bytes cimport int_at, long_at
 from barnabas.streams.serdes.window_keys cimport window_key
 from barnabas.streams.state.changelog_record cimport changelog_record
 from barnabas.streams.state.store cimport SerdeStore
@@ -20,6 +20,8 @@ cdef class WindowStore(SerdeStore):
     cdef readonly ValueFormat _format
     cdef readonly object _cache
 
+    @cython.locals(segments=WindowSegments, data=bytes, sequence=int)
+    cpdef object restore(self, object records)
     cpdef list of_key(self, object key, object first, object last, bint reverse=*)
     cdef bint _is_plain(self) except -1
     @cython.locals(found=list)

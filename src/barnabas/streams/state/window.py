@@ -24,7 +24,7 @@ from barnabas.streams.state.window_bytes import Entry
 from barnabas.streams.windowed import Windowed
 
 if not cython.compiled:
-    from barnabas.streams.serdes.key_bytes import long_at
+    from barnabas.streams.serdes.key_bytes import int_at, long_at
     from barnabas.streams.serdes.window_keys import window_key
     from barnabas.streams.state.changelog_record import changelog_record
     from barnabas.streams.state.store import SerdeStore
@@ -203,11 +203,17 @@ class WindowStore(SerdeStore):
 
     def restore(self, records: Iterable[ChangelogRecord]) -> None:
         """Take records of the changelog."""
-        put = self._windows.put
+        segments = self._segments
         for record in records:
-            key, start, sequence = split_window_key(record.key)
-            self._sequence = max(self._sequence, sequence)
-            put(key, start, sequence, self._format.restored(record))
+            data = record.key
+            if segments is None or len(data) < 12:
+                key, start, sequence = split_window_key(data)
+                self._windows.put(key, start, sequence, self._format.restored(record))
+            else:
+                sequence = int_at(data, len(data) - 4)
+                segments.load(data, self._format.restored(record))
+            if sequence > self._sequence:
+                self._sequence = sequence
 
     def _fetch(self, args: tuple[Any, ...], reverse: bool) -> StoreIterator[Any, Any]:
         if len(args) == 3:

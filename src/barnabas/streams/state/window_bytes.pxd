@@ -2,7 +2,7 @@
 
 cimport cython
 
-from barnabas.streams.serdes.key_bytes cimport has_prefix
+from barnabas.streams.serdes.key_bytes cimport has_prefix, long_at
 from barnabas.streams.serdes.window_keys cimport window_key
 from barnabas.streams.state.memory cimport OrderedBytes
 from barnabas.streams.state.segments cimport Segments
@@ -17,6 +17,10 @@ cdef class WindowSegments:
     @cython.locals(segment=OrderedBytes, segments=Segments)
     cpdef bint put(self, bytes key, long long start, int sequence, object value, bytes data=*) except -1
     @cython.locals(segment=OrderedBytes)
+    cpdef object load(self, bytes data, object value)
+    @cython.locals(start=cython.longlong)
+    cdef OrderedBytes _loaded_by(self, bytes data)
+    @cython.locals(segment=OrderedBytes)
     cpdef object get(self, bytes key, long long start, int sequence)
     @cython.locals(found=list, size=Py_ssize_t, data=bytes, segment=OrderedBytes, entries=list, entry=tuple)
     cpdef list of_key(self, bytes key, long long first, long long last)
@@ -29,6 +33,8 @@ cdef class TimeOrderedWindowSegments(WindowSegments):
 
     @cython.locals(segment=OrderedBytes)
     cpdef bint put(self, bytes key, long long start, int sequence, object value, bytes data=*) except -1
+    @cython.locals(segment=OrderedBytes)
+    cpdef object load(self, bytes data, object value)
     @cython.locals(segment=OrderedBytes)
     cpdef object get(self, bytes key, long long start, int sequence)
     cpdef list of_key(self, bytes key, long long first, long long last)

@@ -20,8 +20,9 @@ from barnabas.streams.state.memory import Backend
 from barnabas.streams.state.segments import scan
 
 if not cython.compiled:
-    from barnabas.streams.serdes.key_bytes import has_prefix
+    from barnabas.streams.serdes.key_bytes import has_prefix, long_at
     from barnabas.streams.serdes.window_keys import window_key
+    from barnabas.streams.state.memory import OrderedBytes
     from barnabas.streams.state.segments import Segments
 
 #: Key, start of the window in milliseconds, value.
@@ -61,6 +62,19 @@ class WindowSegments:
         else:
             segment.put(data, value)
         return True
+
+    def load(self, data: bytes, value: bytes | None) -> None:
+        """Take a record of the changelog, as one of very many: what `put` does, by the window's key there."""
+        segment = self._loaded_by(data)
+        if segment is not None:
+            segment.load(data, value)
+
+    def _loaded_by(self, data: bytes) -> OrderedBytes | None:
+        """Return the segment of a window's key, None when it is too old."""
+        start = long_at(data, len(data) - 12)
+        if start > self.observed_stream_time:
+            self.observed_stream_time = start
+        return self._segments.live(self._segments.id_of(start), self.observed_stream_time)
 
     def get(self, key: bytes, start: int, sequence: int) -> bytes | None:
         """Return the value of a window, None for none."""
@@ -167,6 +181,15 @@ class TimeOrderedWindowSegments(WindowSegments):
         if self.indexed:
             segment.put(b"\x01" + window_key(key, start, sequence), b"")
         return True
+
+    def load(self, data: bytes, value: bytes | None) -> None:
+        """Take a record of the changelog, as one of very many: what `put` does, by the window's key there."""
+        segment = self._loaded_by(data)
+        if segment is None:
+            return
+        segment.load(b"".join((b"\x00", data[-12:-4], data[:-12], data[-4:])), value)
+        if value is None or self.indexed:
+            segment.load(b"\x01" + data, None if value is None else b"")
 
     def get(self, key: bytes, start: int, sequence: int) -> bytes | None:
         """Return the value of a window, None for none."""
