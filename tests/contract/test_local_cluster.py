@@ -244,7 +244,11 @@ def _line(process: subprocess.Popen[str], begins: str) -> str:
 def test_the_command_starts_a_killed_broker_again_leaves_an_ended_one_and_ends_all_on_ctrl_c(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "barnabas.cli.main", "up", "--brokers", "2", "--listen", "127.0.0.1:0"]
     command += ["--metrics", f"127.0.0.1:{_free_ports(3)}", "--data", str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process,
+        contextlib.ExitStack() as after,
+    ):
+        after.callback(process.kill)
         nodes = [_line(process, node) for node in ("controller 100", "broker 1", "broker 2")]
         pids = [int(line.partition("process ")[2].partition(",")[0]) for line in nodes]
         assert _line(process, "listening on ").endswith(f"data in {tmp_path}")
@@ -257,7 +261,14 @@ def test_the_command_starts_a_killed_broker_again_leaves_an_ended_one_and_ends_a
             eventually(lambda: {node.id for node in admin.describe_cluster().nodes} == {1, 2}, 60)
         assert b"kafka_server" in urlopen(metrics, timeout=30).read()
         os.kill(pids[1], signal.SIGTERM)
-        assert "with code 0; `barnabas up --config" in _line(process, "broker 1 has ended")
+        ended = _line(process, "broker 1 has ended")
+        assert "with code 0; `barnabas up --config" in ended
+        # Where clients know it, though the system chose the port.
+        again = [sys.executable, "-m", "barnabas.cli.main", *ended.split("`")[1].split()[1:]]
+        with subprocess.Popen(again, stdout=subprocess.PIPE, text=True) as by_hand:
+            said = _line(by_hand, "listening on ")
+            by_hand.terminate()
+        assert said.split()[2].rstrip(",") == nodes[1].split()[3].rstrip(",")
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
     for pid in pids:

@@ -52,10 +52,17 @@ def _running(folder: Path, *control: str) -> Iterator[dict[str, Any]]:
         process.communicate(timeout=PATIENCE)
 
 
+def _of_broker(folder: Path, number: int) -> dict[str, str]:
+    return dict(read_properties(str(folder / "data" / f"broker-{number}.properties")))
+
+
 def _internal_address(folder: Path, number: int) -> tuple[str, int]:
-    listeners = read_properties(str(folder / "data" / f"broker-{number}.properties"))["listeners"]
-    host, _, port = listeners.partition("INTERNAL://")[2].rpartition(":")
+    host, _, port = _of_broker(folder, number)["listeners"].partition("INTERNAL://")[2].rpartition(":")
     return host, int(port)
+
+
+def _port_of_clients(listeners: str) -> str:
+    return listeners.partition(",")[0].rpartition(":")[2]
 
 
 @pytest.mark.parametrize("control", [pytest.param((), id="quorum"), _ZOOKEEPER])
@@ -64,6 +71,10 @@ def test_a_cluster_lets_in_who_can_log_in_and_is_allowed_to(tmp_path: Path, cont
     if missing:
         pytest.skip(missing)
     with _running(tmp_path, *control) as settings:
+        for number, server in enumerate(settings["bootstrap.servers"].split(","), 1):
+            given = _of_broker(tmp_path, number)
+            ports = {_port_of_clients(given[name]) for name in ("listeners", "advertised.listeners")}
+            assert ports == {server.rpartition(":")[2]}, "a broker that is started by its file is where clients know it"
         with AdminClient(settings) as admin:
             admin.create_topics([NewTopic("orders", 2, 2)])
             eventually(lambda: [len(one) for one in in_sync_replicas(admin, "orders")] == [2, 2])

@@ -117,9 +117,7 @@ class LocalCluster:
                 for one in begun:
                     self._running[one] = self._launch(one)
                 for one in begun:
-                    address = self._running[one].wait_until_ready()
-                    if one in self.addresses:
-                        self.addresses[one] = address
+                    self._hold(one, self._running[one].wait_until_ready())
         except BaseException:
             for one in wanted:
                 if one in self._running:
@@ -156,14 +154,25 @@ class LocalCluster:
             return self._run(node_id, self._of_broker(node_id))
         return self._control.launch(node_id, self._run)
 
+    def _hold(self, node_id: int, address: str) -> None:
+        """Keep a port that the system has chosen for later lives, by whichever command they begin."""
+        if self.addresses.get(node_id, address) != address:
+            self.addresses[node_id] = address
+            self._write(node_id, self._of_broker(node_id))
+
     def _run(self, node_id: int, own: Mapping[str, object]) -> NodeProcess:
+        path = self._write(node_id, own)
+        options = ["--config", path, "--allow-remote", *self._launching.options_of(node_id)]
+        return NodeProcess(options, shares_errors=self._launching.is_visible, has_own_session=True)
+
+    def _write(self, node_id: int, own: Mapping[str, object]) -> str:
+        """Write a node's file, and return its path."""
         path = self.properties_of(node_id)
         # Some of the settings may be secret.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:
             file.writelines(f"{name}={value}\n" for name, value in {**self._of_all(), **own}.items())
-        options = ["--config", path, "--allow-remote", *self._launching.options_of(node_id)]
-        return NodeProcess(options, shares_errors=self._launching.is_visible, has_own_session=True)
+        return path
 
     # -- what they are given -----------------------------------------------------------------------------------------
 
