@@ -551,7 +551,7 @@ def _nothing(self: Any, *_: object, **__: object) -> Any:
         (go_on_in_another_session, 40),
         (read_nothing_again, 100),
         (leave_what_was_lost, 40),
-        (go_on_with_half_an_event, 40),
+        (go_on_with_half_an_event, 200),
         (never_knock, 200),
         (take_the_end_of_a_life_for_that_of_the_broker, 40),
         (tell_nobody_of_isrs, 40),
