@@ -2,15 +2,15 @@
 
 `./run bench race_streams [--records N] [--rounds N] [--jobs map,count] [--only NAMES] [--broker KIND] [--latency N]
 [--latency-job JOB]`
-`map` filters and maps, `count` counts by key, `windows` in windows of a minute, `suppress` sends these when they close,
-`tables` joins two tables, `streams` two streams within a second, `group` (where it is asked for) counts by key behind a
-repartition topic; all exactly once, each update sent on. Topics of four
-partitions are full before the start. Figures are from the first quarter of the records on, by the offsets that
-the application's group has committed: records/s, and CPU of all its processes a record (Spark's JVM and Python; the
-broker's is left out). Ours has `local[2]` and batches of 100,000 records, Java two threads, Quix one process, as it
-comes. `within` is ours with `repartition.within.batch`. Then one record every 50 ms goes through `map`, or the job that
-is asked for: end to end, from `send()` to a reader of committed records. Where
-a batch's time goes is told by Spark's own progress, medians of the batches while the latency was measured.
+`map` filters and maps, `count` counts by key, `windows` in windows of a minute, `suppress` sends these when they
+close, `tables` joins two tables, `streams` two streams within a second, `group` (where it is asked for) counts by key
+behind a repartition topic; all exactly once, each update sent on. Topics of four partitions are full before the start.
+Figures are from the first quarter of the records on, by the offsets that the application's group has committed:
+records/s, and CPU of all its processes a record (Spark's JVM and Python; the broker's is left out). Ours has
+`local[2]` and batches of 100,000 records, Java two threads, Quix one process, as it comes. `apart` is ours with
+`repartition.within.batch=false`. Then one record every 50 ms goes through `map`, or the job that is asked for: end to
+end, from `send()` to a reader of committed records. Where a batch's time goes is told by Spark's own progress, medians
+of the batches while the latency was measured.
 
 Quix Streams is fetched into an environment of its own (`pip install quixstreams`); `--only ours,java` goes without.
 """
@@ -82,8 +82,8 @@ def _ours(job: Job) -> list[str]:
     return [sys.executable, "-m", "benchmarks.race_streams", "--run", "ours", *job.arguments()]
 
 
-def _within(job: Job) -> list[str]:
-    return [sys.executable, "-m", "benchmarks.race_streams", "--run", "within", *job.arguments()]
+def _apart(job: Job) -> list[str]:
+    return [sys.executable, "-m", "benchmarks.race_streams", "--run", "apart", *job.arguments()]
 
 
 def _java(job: Job) -> list[str]:
@@ -101,7 +101,7 @@ def _quix(job: Job) -> list[str]:
     return [str(python), str(Path(__file__).parent / "_quix_streams.py"), *job.arguments()]
 
 
-CONTENDERS: dict[str, Callable[[Job], list[str]]] = {"ours": _ours, "within": _within, "java": _java, "quix": _quix}
+CONTENDERS: dict[str, Callable[[Job], list[str]]] = {"ours": _ours, "apart": _apart, "java": _java, "quix": _quix}
 
 
 @contextlib.contextmanager
@@ -332,7 +332,7 @@ def race(measure: Measure, given: argparse.Namespace) -> None:
             took = sorted(measure.latency(name, job, given.latency))
             print(f"latency  {name:5} p50 {took[len(took) // 2]:.0f} ms, p99 {took[len(took) * 99 // 100]:.0f} ms, "
                   f"load {os.getloadavg()[0]:.1f}", flush=True)  # fmt: skip
-            if name in ("ours", "within"):
+            if name in ("ours", "apart"):
                 parts = parts_of_batches(measure.folder, job.id)
                 print("         of a batch: " + ", ".join(f"{part} {found:.0f}" for part, found in parts.items()))
 
@@ -354,7 +354,7 @@ def main() -> None:
     parser.add_argument("--run", nargs=7, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.run:
-        run_ours(Job(*given.run[1:6], Path(given.run[6])), is_within=given.run[0] == "within")
+        run_ours(Job(*given.run[1:6], Path(given.run[6])), is_within=given.run[0] == "ours")
         return
     os.environ["BARNABAS_RACE"] = str(os.getpid())  # how our tasks' processes are found
     with (

@@ -112,7 +112,7 @@ SETTINGS: dict[str, Setting] = {
     "poll.ms": Setting("long", 100, _at_least(0)),
     "processing.guarantee": Setting("str", "at_least_once", _one_of("at_least_once", "exactly_once_v2")),
     "repartition.purge.interval.ms": Setting("long", 30_000, _at_least(0)),
-    "repartition.within.batch": Setting("bool", False),
+    "repartition.within.batch": Setting("bool", True),
     "processor.wrapper.class": Setting("any", None),
     "replication.factor": Setting("int", -1),
     "state.cleanup.delay.ms": Setting("long", 600_000, _at_least(0)),

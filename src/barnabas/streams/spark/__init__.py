@@ -10,11 +10,11 @@ Rules of the room
 3. Output, repartition and changelog records are one batch of `barnabas.spark.exactly_once`, and the decision on it is
    on the state of each task, too: `state_protocol` says when a task may compute and from which state, without I/O. The
    changelogs get the last change of each key in a batch, which is what Kafka's get behind its record caches.
-4. A repartition topic is a topic, as in Kafka: what one batch writes to it the next one reads. Order and results are
-   Kafka's; the cost is a batch of latency for each step. With `repartition.within.batch` the tasks of a batch come in
-   stages, and read there what the reports of the stages before name, before it is committed: `run_protocol`,
-   `batch_stages`. The topic keeps Kafka's content, and the option may be switched at each start: where a reader stands
-   is told by decisions alone (`read_positions`), never by Spark's offsets.
+4. A repartition topic is a topic, as in Kafka, with Kafka's content. The tasks of a batch come in stages, and read
+   there what the reports of the stages before name, before it is committed: `run_protocol`, `batch_stages`. With
+   `repartition.within.batch` false what one batch writes the next one reads, and each step costs the latency of a
+   batch. The option may be switched at each start: where a reader stands is told by decisions alone
+   (`read_positions`), never by Spark's offsets.
 5. What travels to the tasks is `Application`, by value; what a process holds of a task is only a cache of what the
    changelogs and the decision log say. Stores lie on the executor's disk, below `state.dir` (`state_directory`); what
    is kept there is decided, and goes on from the changelogs' offsets that are kept with it.
