@@ -154,3 +154,11 @@ def test_a_key_of_the_changelog_that_is_too_short_is_an_error(kind):
     store = STORES[kind](MemoryBackend())
     with pytest.raises(struct.error, match="not enough data"):
         store.made.restore([ChangelogRecord(b"short", b"1", 2, None)])
+
+
+def test_versions_may_be_what_only_has_the_bytes_of_a_value():
+    """A user's serializer returns a bytearray."""
+    store = versioned(MemoryBackend())
+    store.kept.put(b"a", bytearray(b"first"), 1)
+    store.kept.put(b"a", bytearray(b"second"), 2)
+    assert [store.kept.get_as_of(b"a", time) for time in (1, 2)] == [(b"first", 1, 2), (b"second", 2, None)]

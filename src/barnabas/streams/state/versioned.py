@@ -1,40 +1,47 @@
+# cython: language_level=3, annotation_typing=False
 """Stores that keep a history of values (KIP-889): the latest value of a key, and segments with what was before.
 
 A segment, chosen by the end of validity, holds for a key the versions that ended in it. Source: Kafka's
 RocksDBVersionedStore and RocksDBVersionedStoreSegmentValueFormatter; bytes on disk are ours.
+C types are in `versioned.pxd`.
 """
 
 from __future__ import annotations
 
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
 from collections.abc import Iterable, Iterator
-from struct import Struct
 from typing import Any
 
 from barnabas.streams.serdes.reader import Reader, sized
 from barnabas.streams.serdes.window_keys import MAX_LONG
 from barnabas.streams.state.changelog_record import ChangelogRecord
-from barnabas.streams.state.memory import Backend, BytesMap
-from barnabas.streams.state.segments import Segments
-from barnabas.streams.state.store import NOT_PUT, VALID_TO_UNDEFINED, SerdeStore, ValueAndTimestamp, VersionedRecord
+from barnabas.streams.state.memory import Backend
+from barnabas.streams.state.store import NOT_PUT, VALID_TO_UNDEFINED, ValueAndTimestamp, VersionedRecord
 
-_LONG = Struct(">q")
-#: No version was found.
-_NONE = None
+if not cython.compiled:
+    from barnabas.streams.serdes.key_bytes import long_at, long_before
+    from barnabas.streams.state.memory import OrderedBytes
+    from barnabas.streams.state.segments import Segments
+    from barnabas.streams.state.store import SerdeStore
+    from barnabas.streams.state.value_format import timestamped
 
 
+@cython.final
+@cython.cclass
 class SegmentValue:
     """The versions of a key in a segment: from the latest to the earliest, and when the latest ended.
 
     A tombstone is a version without value. One that stands alone has no length: it ends when it begins.
     """
 
-    __slots__ = ("next_timestamp", "versions")
-
     def __init__(self, next_timestamp: int, versions: list[tuple[int, bytes | None]]) -> None:
         self.next_timestamp = next_timestamp
         self.versions = versions
 
-    @property
     def min_timestamp(self) -> int:
         """When the earliest version began, in milliseconds."""
         return self.versions[-1][0]
@@ -59,24 +66,23 @@ class SegmentValue:
 
     def insert_as_earliest(self, timestamp: int, value: bytes | None) -> None:
         """Add a version before all others."""
-        if self._degenerate:
+        if self._is_degenerate():
             self.versions = [(timestamp, value)]
         else:
             self.versions.append((timestamp, value))
 
     def _push(self, begin: int, value: bytes | None) -> None:
-        if self._degenerate:
+        if self._is_degenerate():
             self.versions = [(begin, value)]
         else:
             self.versions.insert(0, (begin, value))
         self.next_timestamp = max(self.next_timestamp, begin + 1)
 
-    @property
-    def _degenerate(self) -> bool:
-        return self.next_timestamp == self.min_timestamp
+    def _is_degenerate(self) -> bool:
+        return self.next_timestamp == self.min_timestamp()
 
     def _truncate(self, timestamp: int) -> None:
-        if timestamp <= self.min_timestamp:
+        if timestamp <= self.min_timestamp():
             self.versions = [(timestamp, None)]
         else:
             while self.versions[0][0] >= timestamp:
@@ -85,22 +91,24 @@ class SegmentValue:
 
     def to_bytes(self) -> bytes:
         """Write it."""
-        parts = [_LONG.pack(self.next_timestamp)]
+        parts = []
         for begin, value in self.versions:
-            parts += (_LONG.pack(begin), sized(value))
-        return b"".join(parts)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> SegmentValue:
-        """Read it."""
-        reader = Reader(data)
-        next_timestamp = reader.long()
-        versions = []
-        while reader.at < len(data):
-            versions.append((reader.long(), reader.sized()))
-        return cls(next_timestamp, versions)
+            parts.append(long_before(begin, sized(value)))
+        return long_before(self.next_timestamp, b"".join(parts))
 
 
+def segment_value(data: bytes) -> SegmentValue:
+    """Read what `to_bytes` wrote. Raises `StreamsError` when bytes are missing."""
+    reader = Reader(data)
+    next_timestamp = reader.long()
+    versions = []
+    while reader.at < len(data):
+        versions.append((reader.long(), reader.sized()))
+    return SegmentValue(next_timestamp, versions)
+
+
+@cython.final
+@cython.cclass
 class VersionedBytes:
     """The bytes of a versioned store."""
 
@@ -119,7 +127,7 @@ class VersionedBytes:
         latest = self._latest.get(key)
         found: int | None = None
         if latest is not None:
-            found = _LONG.unpack_from(latest)[0]
+            found = long_at(latest, 0)
             if timestamp >= found:
                 self._replace_latest(key, value, timestamp, found, latest[8:])
                 return VALID_TO_UNDEFINED
@@ -135,7 +143,7 @@ class VersionedBytes:
     def get(self, key: bytes) -> tuple[bytes, int] | None:
         """Return the latest value and its timestamp."""
         latest = self._latest.get(key)
-        return None if latest is None else (latest[8:], _LONG.unpack_from(latest)[0])
+        return None if latest is None else (latest[8:], long_at(latest, 0))
 
     def get_as_of(self, key: bytes, as_of: int) -> tuple[bytes, int, int | None] | None:
         """Return value, begin and end (None: still valid) of the version at a time; None for none."""
@@ -150,7 +158,7 @@ class VersionedBytes:
                 continue
             if held.next_timestamp <= as_of:
                 return None
-            if held.min_timestamp > as_of:
+            if held.min_timestamp() > as_of:
                 continue
             _, begin, end, value = held.find(as_of)
             return None if value is None else (value, begin, end)
@@ -173,11 +181,11 @@ class VersionedBytes:
                     yield value, begin, end
                 end = begin
 
-    def _held(self, segment: BytesMap, key: bytes) -> SegmentValue | None:
+    def _held(self, segment: OrderedBytes, key: bytes) -> SegmentValue | None:
         data = segment.get(key)
-        return None if data is None else SegmentValue.from_bytes(data)
+        return None if data is None else segment_value(data)
 
-    def _live(self, timestamp: int) -> BytesMap | None:
+    def _live(self, timestamp: int) -> OrderedBytes | None:
         return self._segments.live(self._segments.id_of(timestamp), self.observed_stream_time)
 
     def _replace_latest(self, key: bytes, value: bytes | None, timestamp: int, old_timestamp: int, old: bytes) -> None:
@@ -186,7 +194,7 @@ class VersionedBytes:
         if value is None:
             self._latest.delete(key)
         else:
-            self._latest.put(key, _LONG.pack(timestamp) + value)
+            self._latest.put(key, timestamped(value, timestamp))  # type: ignore[arg-type]  # it is not None
 
     def _add_as_latest(self, key: bytes, value: bytes | None, begin: int, end: int) -> None:
         segment = self._live(end)
@@ -208,15 +216,15 @@ class VersionedBytes:
                 continue
             if held.next_timestamp <= timestamp:
                 return False, found
-            if held.min_timestamp <= timestamp:
+            if held.min_timestamp() <= timestamp:
                 return True, self._put_between(number, segment, held, key, value, timestamp)
-            if held.min_timestamp < self.observed_stream_time - self._retention_ms:
+            if held.min_timestamp() < self.observed_stream_time - self._retention_ms:
                 return True, NOT_PUT
-            found = held.min_timestamp
+            found = held.min_timestamp()
         return False, found
 
     def _put_between(
-        self, number: int, segment: BytesMap, held: SegmentValue, key: bytes, value: bytes | None, timestamp: int
+        self, number: int, segment: OrderedBytes, held: SegmentValue, key: bytes, value: bytes | None, timestamp: int
     ) -> int:
         index, begin, end, old = held.find(timestamp)
         older = self._segments.id_of(timestamp) != number
@@ -247,7 +255,7 @@ class VersionedBytes:
 
     def _put_first(self, key: bytes, value: bytes | None, timestamp: int) -> int | None:
         if value is not None:
-            self._latest.put(key, _LONG.pack(timestamp) + value)
+            self._latest.put(key, timestamped(value, timestamp))  # type: ignore[arg-type]  # it is not None
             return None
         segment = self._live(timestamp)
         if segment is None:
@@ -263,6 +271,7 @@ class VersionedBytes:
         return None
 
 
+@cython.cclass
 class VersionedKeyValueStore(SerdeStore):
     """Keeps the values of a key with the times from which on they were valid."""
 
@@ -335,9 +344,10 @@ class VersionedKeyValueStore(SerdeStore):
 
     def restore(self, records: Iterable[ChangelogRecord]) -> None:
         """Take records of the changelog."""
+        versions = self._versions
         for record in records:
             if record.timestamp is not None:
-                self._versions.put(record.key, record.value, record.timestamp)
+                versions.put(record.key, record.value, record.timestamp)
 
 
 def default_segment_interval_ms(history_retention_ms: int) -> int:
