@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from barnabas.broker.silent_machines import SilentMachines
+from barnabas.broker.zookeeper.controller.last_told import LastTold
 from tests.property.broker.zookeeper.test_controller_histories import EVENTS, History
 
 
@@ -82,6 +83,14 @@ def test_who_is_cut_off_and_gives_others_up_is_found(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(SilentMachines, "asks", asks)
     with pytest.raises(AssertionError, match="and is cut off"):
         _play_silences(20)
+
+
+def test_a_broker_that_is_taken_back_and_not_told_what_was_moved_away_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    seed = 1365
+    SilentHistory(seed).run()
+    monkeypatch.setattr(LastTold, "moved_away", lambda *_: {})
+    with pytest.raises(AssertionError, match="keeps logs"):
+        SilentHistory(seed).run()
 
 
 def _play_silences(histories: int) -> None:

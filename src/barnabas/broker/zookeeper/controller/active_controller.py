@@ -17,6 +17,7 @@ from barnabas.broker.zookeeper.controller.controller_stats import (
     TOPICS_AGAIN,
 )
 from barnabas.broker.zookeeper.controller.election import ElectionStrategy
+from barnabas.broker.zookeeper.controller.last_told import LastTold
 from barnabas.broker.zookeeper.controller.partition_reassignments import PartitionReassignments
 from barnabas.broker.zookeeper.controller.partition_state_machine import PartitionStateMachine
 from barnabas.broker.zookeeper.controller.preferred_leaders import PreferredLeaders
@@ -56,6 +57,8 @@ class ActiveController:
         self._random = random
         #: Brokers whose processes have ended, as far as is known: whether they answer is tried all the same.
         self._knocking: dict[int, LiveBroker] = {}
+        #: By id what brokers knew when they were taken for dead.
+        self._last_told: dict[int, LastTold] = {}
         self.partitions = PartitionStateMachine(environment)
         self.replicas = ReplicaStateMachine(environment)
         self.deletions = TopicDeletionManager(environment, self.partitions, self.replicas)
@@ -170,6 +173,7 @@ class ActiveController:
         found, ended = (yield from self._zk.live_brokers()), self.context.ended
         for number in [number for number, epoch in ended.items() if number not in found or found[number].epoch > epoch]:
             del ended[number]
+            self._last_told.pop(number, None)
         live = {number: broker for number, broker in found.items() if number not in ended}
         for number in [number for number in self._knocking if number not in ended]:
             del self._knocking[number]
@@ -180,7 +184,9 @@ class ActiveController:
 
     def _knock(self, broker: LiveBroker, live: Mapping[int, LiveBroker]) -> None:
         """Send a broker that is taken for dead something until it answers, or its session ends."""
-        self._channels.remove(broker.id)
+        unanswered, known = self._channels.remove(broker.id), self.context.brokers.get(broker.id)
+        if known is not None and known.epoch == broker.epoch:
+            self._last_told[broker.id] = LastTold(self.context, broker, unanswered)
         self._channels.add(broker, is_ended=True)
         self._knocking[broker.id] = broker
         request = self.environment.new_batch().knock(broker, live)
@@ -221,6 +227,7 @@ class ActiveController:
         for number in brokers:
             context.offline_directories.pop(number, None)
         self.tell_metadata(others, ())
+        self._tell_what_was_missed(brokers.values())
         # The first that they hear is all there is, and what is going: one in another session may know of it.
         self.tell_metadata(brokers, list(context.leadership))
         replicas = context.replicas_on(brokers.keys())
@@ -230,6 +237,14 @@ class ActiveController:
         # A partition that has only now got its first state begins with an ISR that no leader will propose.
         yield from self.reassignments.complete(sorted(context.partitions_being_reassigned))
         yield from self.deletions.resume_for({replica.partition.topic for replica in replicas})
+
+    def _tell_what_was_missed(self, brokers: Iterable[LiveBroker]) -> None:
+        """Tell brokers that are taken back in the same life what has gone meanwhile: nothing else says so."""
+        for broker in brokers:
+            told = self._last_told.pop(broker.id, None)
+            if told is not None and told.epoch == broker.epoch:
+                batch = self.environment.new_batch()
+                batch.send_ends(broker.id, told.ended(self.context), told.moved_away(self.context))
 
     def _brokers_failed(self, brokers: Sequence[int]) -> Program[None]:
         if not brokers:

@@ -150,6 +150,22 @@ class ControllerBrokerRequestBatch:
             if broker in brokers:
                 self._send_stopped(broker, stopped)
 
+    def send_ends(self, broker: int, ended: Iterable[TopicPartition], moved: Mapping[TopicPartition, int]) -> None:
+        """Tell a broker what it has missed: partitions that are gone, and leader epochs of replicas that others have.
+
+        No one waits for what it answers.
+        """
+        brokers = self._context.brokers
+        self._metadata = {name: _gone(name.partition, self._context.epoch) for name in sorted(ended)}
+        if self._metadata:
+            self._send(broker, self._update_metadata(brokers[broker], brokers), _ignored)
+        stopped = {
+            name: StopReplicaPartitionState(partition_index=name.partition, leader_epoch=epoch, delete_partition=True)
+            for name, epoch in sorted(moved.items())
+        }
+        if stopped:
+            self._send(broker, self._stop_replica(broker, stopped), _ignored)
+
     def _send_leaders(self, broker: int, leaders: Mapping[TopicPartition, LeaderAndIsrPartitionState]) -> None:
         context = self._context
         endpoints = {
@@ -202,8 +218,10 @@ class ControllerBrokerRequestBatch:
             ],
         )
 
-    def _send_stopped(self, broker: int, stopped: Mapping[TopicPartition, StopReplicaPartitionState]) -> None:
-        request = StopReplicaRequest(
+    def _stop_replica(
+        self, broker: int, stopped: Mapping[TopicPartition, StopReplicaPartitionState]
+    ) -> StopReplicaRequest:
+        return StopReplicaRequest(
             controller_id=self._me,
             controller_epoch=self._context.epoch,
             broker_epoch=self._context.brokers[broker].epoch,
@@ -212,6 +230,9 @@ class ControllerBrokerRequestBatch:
                 for topic, states in _by_topic(stopped).items()
             ],
         )
+
+    def _send_stopped(self, broker: int, stopped: Mapping[TopicPartition, StopReplicaPartitionState]) -> None:
+        request = self._stop_replica(broker, stopped)
         deleted = {name for name, state in stopped.items() if state.delete_partition}
         told = self._context.brokers[broker]
         self._send(broker, request, lambda response: self._answers.stop_replica_answered(told, response, deleted))
@@ -219,6 +240,19 @@ class ControllerBrokerRequestBatch:
 
 def _ignored(response: Message) -> None:
     """UpdateMetadata is refused only by brokers that have another controller, or another life, by now."""
+
+
+def _gone(index: int, controller_epoch: int) -> UpdateMetadataPartitionState:
+    return UpdateMetadataPartitionState(
+        partition_index=index,
+        controller_epoch=controller_epoch,
+        leader=LEADER_DURING_DELETE,
+        leader_epoch=0,
+        isr=[],
+        zk_version=0,
+        replicas=[],
+        offline_replicas=[],
+    )
 
 
 def _by_topic(states: Mapping[TopicPartition, T]) -> dict[str, list[T]]:

@@ -92,6 +92,11 @@ class BrokerRequests:
         """How many requests are not answered yet."""
         return len(self._queue)
 
+    @property
+    def unanswered(self) -> list[Message]:
+        """The requests that are not answered yet; the first may have been taken."""
+        return [queued.request for queued in self._queue]
+
 
 class _Channel(NamedTuple):
     requests: BrokerRequests
@@ -147,13 +152,15 @@ class ControllerChannelManager:
         self._brokers[broker.id] = channel._replace(life=life)
         self._channels.wake(channel.requests)
 
-    def remove(self, broker_id: int) -> None:
-        """Tell a broker nothing more, not even what waits."""
+    def remove(self, broker_id: int) -> list[Message]:
+        """Tell a broker nothing more, not even what waits; returns what it has not answered."""
         channel = self._brokers.pop(broker_id, None)
-        if channel is not None:
-            self._channels.close(channel.requests)
-            if channel.life is not None:
-                self._lifelines.forget(channel.life)
+        if channel is None:
+            return []
+        self._channels.close(channel.requests)
+        if channel.life is not None:
+            self._lifelines.forget(channel.life)
+        return channel.requests.unanswered
 
     def send(self, broker_id: int, request: Message, answered: Callable[[Message], None]) -> None:
         """Tell a broker; one that is not registered is left out."""

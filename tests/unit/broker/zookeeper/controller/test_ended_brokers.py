@@ -15,7 +15,7 @@ from barnabas.broker.zookeeper.controller.broker_lifelines import Attempt, Broke
 from barnabas.broker.zookeeper.controller.controller_znodes import CONTROLLER
 from barnabas.protocol.messages.update_metadata_request import UpdateMetadataRequest
 from barnabas.protocol.topic_partition import TopicPartition
-from tests.support.controller_world import ControllerWorld, Lifeline
+from tests.support.controller_world import ControllerWorld, Lifeline, Way
 
 FLIGHTS = TopicPartition("flights", 0)
 
@@ -110,6 +110,93 @@ def test_what_a_broker_proposes_that_is_taken_for_dead_is_refused() -> None:
     world.settle()
     assert answered[0].error_code
     assert world.state("flights").leader == 3
+
+
+# -- a broker that is taken back in the same life --------------------------------------------------------------------
+
+
+def given_up(world: ControllerWorld, number: int) -> ControllerWorld:
+    """Have the controller refused by a broker that lives on."""
+    world.refused.add((world.controller.id, number))
+    world.reset(number)
+    return world.settle()
+
+
+def taken_back(world: ControllerWorld) -> ControllerWorld:
+    world.refused.clear()
+    for _ in range(3):
+        world.settle()
+    return world
+
+
+def with_broker_that_holds_nothing() -> ControllerWorld:
+    world = world_with([1, 3])
+    assert FLIGHTS in world.members[2].broker.metadata
+    return world
+
+
+def test_a_topic_that_was_deleted_meanwhile_is_gone_from_its_metadata() -> None:
+    world = given_up(with_broker_that_holds_nothing(), 2)
+    world.delete("flights")
+    assert not world.settle().topics
+    broker = taken_back(world).members[2].broker
+    assert not broker.metadata
+    assert not broker.topic_ids
+
+
+def test_a_topic_that_was_made_anew_meanwhile_with_fewer_partitions_has_those_alone() -> None:
+    world = given_up(world_with([1, 3], [3, 1]), 2)
+    world.delete("flights")
+    world.settle()
+    world.create("flights", [3, 2])
+    broker = taken_back(world.settle()).members[2].broker
+    assert broker.metadata.keys() == {FLIGHTS}
+    assert broker.topic_ids["flights"] == broker.replicas[FLIGHTS].topic_id == world.topic("flights").topic_id
+
+
+def test_a_replica_that_was_moved_away_meanwhile_is_deleted() -> None:
+    world = given_up(world_with([3, 2]), 2)
+    world.reassign("flights", {0: [3, 1]})
+    world.settle()
+    world.join_isrs()
+    assert world.settle().topic("flights").replicas[0] == (3, 1)
+    assert FLIGHTS in world.members[2].broker.replicas
+    assert FLIGHTS not in taken_back(world).members[2].broker.replicas
+    assert world.members[3].broker.led == [FLIGHTS]
+
+
+def test_what_it_had_not_answered_when_it_was_given_up_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The topic is deleted without it, and the replica that it is to delete is waited for no longer."""
+    world = world_with([1, 3])
+    world.create("delays", [3, 2, 1])
+    world.settle()
+    world.join_isrs()
+    world.settle()
+    # Nothing of what the controller sends gets there, while its lifeline holds.
+    step = Way.arrive
+    monkeypatch.setattr(Way, "arrive", lambda way: way.requester.node.id != 2 and step(way))
+    world.reassign("delays", {0: [3, 1]})
+    world.delete("flights")
+    for _ in range(2000):
+        for one in world.steps():
+            one()
+    assert world.topics == ["delays"]
+    monkeypatch.undo()
+    for way in world.members[1].ways.values():
+        if way.requester.node.id == 2:
+            way.in_flight = None
+    broker = taken_back(given_up(world, 2)).members[2].broker
+    assert broker.metadata.keys() == {("delays", 0)}
+    assert not broker.replicas
+
+
+def test_a_deletion_that_waits_for_it_goes_on_when_it_is_taken_back() -> None:
+    world = given_up(world_with([3, 2]), 2)
+    world.delete("flights")
+    assert world.settle().topics == ["flights"]
+    assert not taken_back(world).topics
+    assert FLIGHTS not in world.members[2].broker.replicas
+    assert not world.members[2].broker.metadata
 
 
 # -- the controller --------------------------------------------------------------------------------------------------
