@@ -161,7 +161,8 @@ class Member:
             settings, self.session, self, self.world.random, self.world.reports.append, lambda: 0
         )
         self.lines: list[Lifeline] = []
-        self.controller.lifelines.connect = lambda attempt: self.lines.append(Lifeline(self, attempt))
+        self.asked: dict[Life, float] = {}
+        self.controller.lifelines.connect = self._connect
         self.controller.lifelines.drop = self._drop
         self.controller.lifelines.witnesses = lambda: self.world.lives_beside(self)
         give_up = self.controller.lifelines.gone
@@ -177,6 +178,10 @@ class Member:
     def make_session(self) -> Any:
         """Return a session that is not started."""
         return self.world.zookeeper.session()
+
+    def _connect(self, attempt: Attempt) -> None:
+        self.asked[attempt.life] = self.world.now
+        self.lines.append(Lifeline(self, attempt))
 
     def _drop(self, attempt: Attempt) -> None:
         self.lines = [line for line in self.lines if line.attempt != attempt]
@@ -393,11 +398,14 @@ class ControllerWorld:
         return [Life(one.id, one.broker.broker_epoch, "host", one.port) for one in others if one.port]
 
     def gives_up(self, member: Member, life: Life) -> None:
-        """Take note of one that is given up for its silence: nothing gets there, and at least to one other."""
+        """Take note of one that is given up for its silence: nothing gets there, and at least to one other.
+
+        What counts is when its last attempt began; what came of it, the member may see late.
+        """
         self.given_up.append((member.id, life.id))
         assert self.is_cut(member.id, life.id), f"{member.id} gives up {life}, which it reaches"
         others = self.members.keys() - {member.id, life.id}
-        lately = self.now - 1.5
+        lately = member.asked[life] - 1.5
         links = [self.cut.get(frozenset((member.id, one)), self.now) for one in others]
         assert max(links) > lately, f"{member.id} gives up {life}, and is cut off"
 

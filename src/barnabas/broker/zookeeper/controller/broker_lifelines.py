@@ -135,6 +135,9 @@ class BrokerLifelines:
         """Open the connections that are due."""
         for life, line in list(self._lines.items()):
             if line.due <= instant.now:
+                if self.silence is not None and instant.now > line.due + self.silence.longest:
+                    # This process stood still: what it heard before does not tell that it is not cut off now.
+                    self._machines.forget(life)
                 line.due, line.asked_at, line.is_opening = inf, instant.now, True
                 self._number += 1
                 if self._machines.is_silent(life):

@@ -467,6 +467,18 @@ def test_a_machine_from_which_nothing_comes_is_given_up_while_others_are_reached
     assert list(world.open) == [2]
 
 
+def test_what_was_heard_before_this_process_stood_still_proves_nothing() -> None:
+    """It was paused between two attempts, and all others are silent for it when it goes on."""
+    world = Machines(1, 2)
+    world.fall_silent(1)
+    world.run(0.53)
+    assert world.lines._machines.is_silent(Life(1, 7, "host", 1))
+    world.now += 20.0
+    world.silent.add(2)
+    world.run(10.0)
+    assert not world.gone
+
+
 def test_a_machine_that_takes_another_connection_is_held_by_that() -> None:
     """What is between may forget a connection that carries nothing."""
     world = Machines(1, 2)
