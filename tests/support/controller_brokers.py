@@ -55,7 +55,7 @@ class ModelBroker:
     topic_ids: dict[str, bytes] = field(default_factory=dict)
     alive: set[int] = field(default_factory=set)
     failing: set[TopicPartition] = field(default_factory=set)
-    #: Replicas of which no controller has spoken in this life (`ControllerPushes`).
+    #: Replicas of which this controller has not spoken in this life (`ControllerPushes`).
     unconfirmed: set[TopicPartition] = field(default_factory=set)
     life: int = -1
     received: list[Any] = field(default_factory=list)
@@ -74,9 +74,12 @@ class ModelBroker:
             return _response(request, errors.ControllerMovedError.code)
         if 0 <= request.broker_epoch < self.broker_epoch:
             return _response(request, errors.StaleBrokerEpochError.code)
-        self.controller_epoch = request.controller_epoch
-        if request.broker_epoch > self.life:
-            self.life, self.unconfirmed = request.broker_epoch, set(self.replicas)
+        is_another = request.controller_epoch > self.controller_epoch
+        if is_another or request.broker_epoch > self.life:
+            self.unconfirmed = set(self.replicas)
+        self.controller_epoch, self.life = request.controller_epoch, max(self.life, request.broker_epoch)
+        if is_another:
+            self._look_for_gone_topics()
         return _TAKE[type(request)](self, request)
 
     def _leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
@@ -91,12 +94,12 @@ class ModelBroker:
         return LeaderAndIsrResponse(topics=topics)
 
     def _take_role(self, name: TopicPartition, topic_id: bytes, state: Any) -> int:
+        self.unconfirmed.discard(name)
         if name in self.failing:
             return errors.KafkaStorageError.code
         held = self.replicas.get(name)
         if held is not None and held.topic_id == topic_id and state.leader_epoch <= held.leader_epoch:
             return errors.ControllerMovedError.code
-        self.unconfirmed.discard(name)
         if state.leader not in self.alive:
             # It has a log, and follows no one: who leads is to be told of first (ReplicaManager.makeFollowers).
             if held is None or held.topic_id != topic_id:
@@ -122,6 +125,10 @@ class ModelBroker:
                     self.metadata[name] = state
                     self.topic_ids[topic.topic_name] = topic.topic_id
         return UpdateMetadataResponse()
+
+    def _look_for_gone_topics(self) -> None:
+        there = self.world.topics
+        self.metadata = {name: state for name, state in self.metadata.items() if name.topic in there}
 
     def _set_aside_if_moved(self, name: TopicPartition, topic_id: bytes, state: Any) -> None:
         """Serve a replica no more that was moved away while this broker was taken for dead: no StopReplica comes."""

@@ -81,6 +81,9 @@ class PushTarget(Protocol):
     def metadata_updated(self, request: UpdateMetadataRequest) -> None:
         """Take note of who is controller, and whether it counts this broker as alive."""
 
+    def look_for_gone_topics(self) -> None:
+        """Read which topics there are, and go by it: no controller tells of the others."""
+
     def read_topic_settings(
         self, topics: Sequence[str], done: Callable[[list[Message] | errors.KafkaError], None]
     ) -> None:
@@ -103,7 +106,7 @@ class ControllerPushes:
         self._is_busy = False
         self.controller_epoch = 0
         self._life = -1
-        #: Replicas of which no controller has spoken since this broker registered last.
+        #: Replicas of which the controller has not spoken since it is one, or since this broker registered last.
         self._unconfirmed: set[TopicPartition] = set()
         #: Replicas that the controller takes for out of service, for this broker said so; those that are served again.
         self._refused: set[TopicPartition] = set()
@@ -155,13 +158,20 @@ class ControllerPushes:
         request, self._replicas = push.request, push.replicas
         code, settings = self._stale(request), [] if isinstance(found, errors.KafkaError) else found
         if not code:
-            self.controller_epoch = request.controller_epoch
-            if request.broker_epoch > self._life:
-                self._life = request.broker_epoch
-                self._unconfirmed = {TopicPartition(found.topic, found.index) for found in push.replicas.partitions()}
+            self._begin_anew_with(push)
         if isinstance(found, errors.KafkaError):
             code = code or errors.UnknownServerError.code
         push.operation.complete(_CARRY_OUT[request.API_KEY](self, push.replicas, request, code, settings))
+
+    def _begin_anew_with(self, push: _Push) -> None:
+        """Begin anew with a controller, or in another life; the one before may have taken this broker for dead."""
+        request = push.request
+        is_another = request.controller_epoch > self.controller_epoch
+        if is_another or request.broker_epoch > self._life:
+            self._unconfirmed = {TopicPartition(found.topic, found.index) for found in push.replicas.partitions()}
+        self.controller_epoch, self._life = request.controller_epoch, max(self._life, request.broker_epoch)
+        if is_another:
+            self._target.look_for_gone_topics()
 
     def _stale(self, request: PushRequest) -> int:
         if request.controller_epoch < self.controller_epoch:
@@ -186,8 +196,9 @@ class ControllerPushes:
             for state in topic.partition_states:
                 name = TopicPartition(topic.topic_name, state.partition_index)
                 refused[name] = code or self._refusal(replicas, name, topic.topic_id, state)
-                if not refused[name]:
+                if not code and self._me in state.replicas:
                     self._unconfirmed.discard(name)
+                if not refused[name]:
                     roles[name] = topic.topic_id, _registration(state)
                     records.append(partition_record(topic.topic_id, name.partition, roles[name][1]))
         if not code:
@@ -268,7 +279,8 @@ class ControllerPushes:
     def _moved_unheard(self, replicas: ReplicaManager, request: UpdateMetadataRequest) -> list[TopicPartition]:
         """Return what was moved away while this broker was taken for dead, for which no StopReplica comes.
 
-        A newly registered broker is told of each partition; the first word on one decides, unless it is an old one.
+        A newly registered broker is told of each partition, and so are all by a new controller; the first word on one
+        decides, unless it is an old one.
         """
         found = []
         for topic in request.topic_states if self._unconfirmed else ():

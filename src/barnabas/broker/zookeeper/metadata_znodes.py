@@ -169,13 +169,23 @@ def read_changes(after: int, report: Report) -> Program[tuple[list[Change], int]
     return (yield from read_settings(entities, report)), last
 
 
-def gone_records(image: MetadataImage, found: ClusterZnodes, known: Collection[bytes]) -> Iterable[Message]:
-    """Give the records with which an image loses the topics that have gone, of those that were known before.
+def read_topic_names() -> Program[list[str]]:
+    """Read which topics there are; none is missing that was there when this was asked for, on any server.
 
-    A controller tells brokers only while they are registered. What has come meanwhile may be later than what was read.
+    A server may be behind with reads; it is not after a write of the same session, though that changes nothing.
+    """
+    yield from make_missing([znodes.TOPICS])
+    (names,) = yield [Children(znodes.TOPICS)]
+    return expect(names, list)
+
+
+def gone_records(image: MetadataImage, topics: Collection[str], known: Collection[bytes]) -> Iterable[Message]:
+    """Give the records with which an image loses those of its topics that are not there, of those known before.
+
+    A controller tells only brokers that it takes for alive. What has come meanwhile may be later than what was read.
     """
     for name, topic_id in image.topic_ids.items():
-        if topic_id in known and name not in found.topics:
+        if topic_id in known and name not in topics:
             yield RemoveTopicRecord(topic_id=topic_id)
 
 

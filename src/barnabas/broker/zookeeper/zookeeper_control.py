@@ -229,7 +229,7 @@ class ZooKeeperControl:
         self._encode_anew(found.settings)
         found = found._replace(settings=self._readable(found.settings))
         records = [
-            *metadata_znodes.gone_records(self.image, found, known),
+            *metadata_znodes.gone_records(self.image, found.topics, known),
             *metadata_znodes.cluster_records(self.image, found, self._tell),
         ]
         if acls is not None:
@@ -256,6 +256,14 @@ class ZooKeeperControl:
     def _take_tokens(self, found: token_znodes.FoundTokens) -> None:
         self._last_token_change = max(self._last_token_change, found.last_change)
         self.change(token_znodes.token_records(self.image, found))
+
+    def look_for_gone_topics(self) -> None:
+        """See `PushTarget`."""
+        known = frozenset(self.image.topics)
+        self._run(
+            metadata_znodes.read_topic_names,
+            lambda names: self.change(metadata_znodes.gone_records(self.image, names, known)),
+        )
 
     def read_topic_settings(
         self, topics: Sequence[str], done: Callable[[list[Message] | errors.KafkaError], None]

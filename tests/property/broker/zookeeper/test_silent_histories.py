@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from barnabas.broker.silent_machines import SilentMachines
-from barnabas.broker.zookeeper.controller.last_told import LastTold
 from tests.property.broker.zookeeper.test_controller_histories import EVENTS, History
 
 
@@ -64,7 +63,8 @@ _SILENCES: list[Callable[[SilentHistory], None]] = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(3))
+# In 424 another controller takes a broker back; in 1226 one is paused that asks a silent machine.
+@pytest.mark.parametrize("seed", [*range(3), 424, 1226, 1365, 1660])
 def test_silent_machines_are_given_up_and_all_comes_to_its_end(seed: int) -> None:
     SilentHistory(seed).run()
 
@@ -83,14 +83,6 @@ def test_who_is_cut_off_and_gives_others_up_is_found(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(SilentMachines, "asks", asks)
     with pytest.raises(AssertionError, match="and is cut off"):
         _play_silences(20)
-
-
-def test_a_broker_that_is_taken_back_and_not_told_what_was_moved_away_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    seed = 1365
-    SilentHistory(seed).run()
-    monkeypatch.setattr(LastTold, "moved_away", lambda *_: {})
-    with pytest.raises(AssertionError, match="keeps logs"):
-        SilentHistory(seed).run()
 
 
 def _play_silences(histories: int) -> None:

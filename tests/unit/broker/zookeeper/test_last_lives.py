@@ -86,13 +86,18 @@ def test_what_is_for_a_process_that_is_waited_for_is_refused_at_once() -> None:
     assert zookeeper.nodes[MINE].owner == before.session.id
 
 
-def taken_for_dead(*replicas: int, is_connected: bool = True) -> ZooKeeperBroker:
-    """A broker with a replica that has lost its session, and has registered anew in the same process."""
+def with_replica(*replicas: int) -> ZooKeeperBroker:
     found = ZooKeeperBroker()
     has_topic(found.zookeeper, "flights", FLIGHTS, list(replicas))
     found.register()
     found.lead(leading("flights", FLIGHTS, list(replicas), epoch=3, version=3))
     assert found.node.logs.get_log(FLIGHT) is not None
+    return found
+
+
+def taken_for_dead(*replicas: int, is_connected: bool = True) -> ZooKeeperBroker:
+    """A broker with a replica that has lost its session, and has registered anew in the same process."""
+    found = with_replica(*replicas)
     found.session.expire()
     if is_connected:
         found.session.connect()
@@ -157,3 +162,33 @@ def test_a_replica_of_a_topic_that_has_ended_meanwhile_is_deleted(end: str) -> N
     assert found.partition("flights") is None
     assert found.node.logs.get_log(FLIGHT) is None
     assert not strays(found)
+
+
+# -- one that a controller took for dead, and whose session has lasted ------------------------------------------------
+
+
+def test_another_controller_has_what_was_moved_away_unheard_of_set_aside() -> None:
+    found = with_replica(1, ME)
+    found.update(controller_epoch=2)
+    assert found.partition("flights") is not None
+    found.update(known("flights", FLIGHTS, [1, 2], epoch=5), controller_epoch=2)
+    assert found.partition("flights") is None
+    assert len(strays(found)) == 1
+
+
+def test_another_controller_confirms_what_stays() -> None:
+    found = with_replica(1, ME)
+    found.lead(leading("flights", FLIGHTS, [1, ME], epoch=3, version=3), controller_epoch=2)
+    found.update(known("flights", FLIGHTS, [1, 2], epoch=5), controller_epoch=2)
+    assert found.partition("flights") is not None
+
+
+@pytest.mark.parametrize("controller_epoch", [1, 2])
+def test_a_topic_that_was_deleted_unheard_of_is_gone_with_another_controller(controller_epoch: int) -> None:
+    found = with_replica(1, ME)
+    has_topic(found.zookeeper, "delays", bytes(15) + b"\x02", [1])
+    found.update(known("delays", bytes(15) + b"\x02", [1]))
+    found.zookeeper._must(Delete("/brokers/topics/delays"))
+    found.update(controller_epoch=controller_epoch)
+    assert ("delays" in found.control.image.topic_ids) is (controller_epoch == 1)
+    assert found.partition("flights") is not None
