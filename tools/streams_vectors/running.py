@@ -165,7 +165,7 @@ class _Run:
     def _pipe_uncommitted(self, topic: str, key: Any, value: Any, timestamp: int, headers: Any) -> None:
         """Do what the driver does with a record, but for the commit: what it sends is captured with a later input."""
         driver = self._driver
-        driver._enqueue(topic, key, value, timestamp, headers)
+        driver._enqueue_raw(topic, key, value, timestamp, headers)
         while driver._task.process_next(driver._now_ms):  # type: ignore[union-attr]  # read topics have a task
             driver._task.punctuate_stream_time()  # type: ignore[union-attr]  # as above
 

@@ -37,6 +37,8 @@ cdef class RecordPipe:
     @cython.locals(found=DrivenTopic, read=bint)
     cpdef object pipe_raw(self, object topic, object key, object value, object timestamp, object headers)
 
+    cpdef object _enqueue_raw(self, object topic, object key, object value, object timestamp, object headers)
+
     @cython.locals(found=DrivenTopic)
     cpdef object read_raw(self, object topic)
 

@@ -95,6 +95,12 @@ class RecordPipe:
         if found.is_global:
             self._process_global(found, key, value, timestamp, headers)
 
+    def _enqueue_raw(
+        self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers
+    ) -> None:
+        """Have the task hold a record of a topic that it reads, and process none: `tools.streams_vectors` does that."""
+        self._enqueue(self._topic(topic), key, value, timestamp, headers)
+
     def read_raw(self, topic: str) -> OutputRecord | None:
         """Return the next record of a topic as bytes; None when there is none."""
         found = self._topics.get(topic)
