@@ -55,8 +55,13 @@ if TYPE_CHECKING:
 
 #: Kinds of stores that hold back what is in their cache only.
 _CACHED = (
-    KeyValueStore, TimestampedKeyValueStore, WindowStore, JoinWindowStore, TimestampedWindowStore, SessionStore,
-)  # fmt: skip
+    KeyValueStore,
+    TimestampedKeyValueStore,
+    WindowStore,
+    JoinWindowStore,
+    TimestampedWindowStore,
+    SessionStore,
+)
 
 
 class TaskSettings(NamedTuple):
@@ -472,15 +477,7 @@ def _name(node: TaskNode | None) -> str | None:
 
 def _holds_nothing_back(store: StateStore) -> bool:
     """Tell whether a store is of a kind that holds back what is in its cache only, and has none."""
-    kinds = (
-        KeyValueStore,
-        TimestampedKeyValueStore,
-        WindowStore,
-        JoinWindowStore,
-        TimestampedWindowStore,
-        SessionStore,
-    )
-    return type(store) in kinds and getattr(store, "_cache", store) is None
+    return type(store) in _CACHED and getattr(store, "_cache", store) is None
 
 
 def settings_of(config: Mapping[str, Any]) -> TaskSettings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.zookeeper.controller.controller_context import EPOCH_DURING_DELETE, LEADER_DURING_DELETE
 from barnabas.protocol.messages.stop_replica_request import StopReplicaRequest
@@ -10,7 +10,7 @@ from barnabas.protocol.messages.update_metadata_request import UpdateMetadataReq
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from barnabas.broker.zookeeper.controller.controller_context import ControllerContext, LiveBroker
     from barnabas.protocol.message import Message
@@ -34,9 +34,9 @@ class LastTold:
         self._ended, self._stopped = set[TopicPartition](), set[TopicPartition]()
         for request in unanswered:
             if isinstance(request, UpdateMetadataRequest):
-                self._ended |= _ended_by(request)
+                self._ended |= _named(request, lambda state: state.leader == LEADER_DURING_DELETE)
             elif isinstance(request, StopReplicaRequest):
-                self._stopped |= _deleted_by(request)
+                self._stopped |= _named(request, lambda state: state.delete_partition)
 
     def ended(self, context: ControllerContext) -> set[TopicPartition]:
         """Return the partitions of topics that are gone; another topic may have the name of one."""
@@ -57,19 +57,11 @@ class LastTold:
         return {**found, **dict.fromkeys(gone, EPOCH_DURING_DELETE)}
 
 
-def _ended_by(request: UpdateMetadataRequest) -> set[TopicPartition]:
+def _named(request: UpdateMetadataRequest | StopReplicaRequest, is_meant: Callable[[Any], bool]) -> set[TopicPartition]:
+    """Return the partitions of a request whose state is meant."""
     return {
         TopicPartition(topic.topic_name, state.partition_index)
         for topic in request.topic_states
         for state in topic.partition_states
-        if state.leader == LEADER_DURING_DELETE
-    }
-
-
-def _deleted_by(request: StopReplicaRequest) -> set[TopicPartition]:
-    return {
-        TopicPartition(topic.topic_name, state.partition_index)
-        for topic in request.topic_states
-        for state in topic.partition_states
-        if state.delete_partition
+        if is_meant(state)
     }
