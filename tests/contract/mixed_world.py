@@ -76,6 +76,10 @@ class World:
     def leaders(self, topic: str) -> list[int]:
         return [-1 if part.leader is None else part.leader.id for part in self.partitions(topic)]
 
+    def is_led_by(self, topic: str, leaders: list[int]) -> None:
+        """Each partition has that leader as soon as every broker has heard of it: the admin client asks any of them."""
+        eventually(lambda: self.leaders(topic) == leaders)
+
     def prefer(self, topic: str) -> None:
         """Give every partition back to its first replica."""
         eventually(lambda: self.is_whole(topic), 60)
@@ -136,7 +140,7 @@ def files(folder: Path) -> list[str]:
 def records_go_through_every_leader(world: World) -> None:
     """Records produced to each leader reach every replica and every consumer."""
     topic = world.create("led-by-each", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
-    assert world.leaders(topic) == [1, 2, 3]
+    world.is_led_by(topic, [1, 2, 3])
     with Producer({**world.settings, "acks": "all", "batch.size": 2000}) as producer:
         sent = [producer.send(topic, b"%d" % number, partition=number % 3) for number in range(3000)]
     assert [future.result(30).offset for future in sent[:9]] == [0, 0, 0, 1, 1, 1, 2, 2, 2]

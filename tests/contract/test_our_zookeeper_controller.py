@@ -112,14 +112,15 @@ def test_three_of_ours_are_a_cluster_under_zookeeper_that_survives_its_controlle
 ) -> None:
     with world_of(ours_alone) as world:
         topic = world.create("first", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
-        assert world.leaders(topic) == [1, 2, 3]
+        world.is_led_by(topic, [1, 2, 3])
         killed = kill_the_controller(world, ours_alone)
         eventually(lambda: killed not in world.leaders(topic) and -1 not in world.leaders(topic))
         world.admin.create_topics([NewTopic("second", num_partitions=2, replication_factor=2)])
+        eventually(lambda: world.is_whole("second"))
         assert killed not in world.leaders("second")
         world.brokers[killed].start()
         world.prefer(topic)
-        eventually(lambda: world.leaders(topic) == [1, 2, 3])
+        world.is_led_by(topic, [1, 2, 3])
         world.admin.delete_topics(["second"])
         assert "second" not in world.admin.list_topics()
 

@@ -89,7 +89,7 @@ def test_a_broker_of_ours_that_starts_within_its_old_session_does_not_wait_for_i
     assert "another process with broker.id=3 is registered" not in world.cluster.ours[OURS].log
     eventually(lambda: world.is_whole(topic), 30)
     world.prefer(topic)
-    eventually(lambda: world.leaders(topic) == [OURS])
+    world.is_led_by(topic, [OURS])
 
 
 @pytest.mark.slow
@@ -147,7 +147,7 @@ def test_the_next_controller_is_followed_when_one_is_killed(world: World) -> Non
     eventually(is_replaced, 30)
     one, other = (number for number in world.brokers if number != first.id)
     topic = world.create("under-the-next", {0: [one, other], 1: [other, one]})
-    assert world.leaders(topic) == [one, other]
+    world.is_led_by(topic, [one, other])
     world.brokers[first.id].start()
     eventually(lambda: world.is_whole(topic), 60)
 
@@ -161,7 +161,7 @@ def test_a_topic_deleted_while_ours_is_away_is_gone_here_when_it_is_back(world: 
     world.brokers[OURS].start()
     eventually(lambda: not list(data.glob(f"{topic}-*[01]")), 30)
     world.create(topic, {0: [OURS, 1]})
-    assert world.leaders(topic) == [OURS]
+    world.is_led_by(topic, [OURS])
 
 
 @pytest.mark.slow
@@ -178,7 +178,7 @@ def test_records_flow_on_when_zookeeper_was_away_for_less_or_more_than_a_session
         traffic.wait_until_read(traffic.sent + 50, 60)
         eventually(lambda: world.is_whole(TOPIC), 60)
         topic = world.create(f"after-{int(seconds)}", {0: [OURS, 1, 2]})
-        assert world.leaders(topic) == [OURS]
+        world.is_led_by(topic, [OURS])
         world.brokers[OURS].stop(kill=True)
         world.brokers[OURS].start()
         eventually(lambda: world.is_whole(TOPIC) and world.is_whole(topic), 60)
