@@ -68,7 +68,10 @@ def test_nothing_is_lost_when_one_of_three_brokers_is_killed_and_comes_back(caps
             below = {"offline": ["alone:0"], "underReplicated": ["alone:0", "news:0", "strict:0"]}
             wanted = {**below, "underMinIsr": ["alone:0", "strict:0"]}
             eventually(lambda: _trouble(_overview(broker, capsys)) == wanted)
-            assert _overview(broker, capsys)["away"] == [1]
+            found = _overview(broker, capsys)
+            assert found["away"] == [1]
+            assert (found["controller"], found["controllerEpoch"] > 0) == (100, True)
+            assert not any(row["controller"] for row in found["brokers"])
             assert main(["cluster", "unregister", "2", "-b", broker.bootstrap_servers]) == 2
             assert "broker 2 is in service" in capsys.readouterr().err
             broker.start(1)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from barnabas import AdminClient
-    from barnabas.client.admin.quorum import QuorumInfo
+    from barnabas.client.admin.cluster import ClusterDescription
+    from barnabas.client.admin.quorum import ActiveController, QuorumInfo
     from barnabas.client.admin.topic_descriptions import TopicPartitionInfo
 
 _EXAMPLES = """\
@@ -26,6 +27,8 @@ _EXAMPLES = """\
   barnabas cluster features               at which level the cluster is
   barnabas cluster unregister 3           forget a broker that will not come back
 """
+#: Seconds. The quorum is asked through a broker, which waits for a controller as long as it is let.
+_CONTROLLER_ANSWERS_WITHIN = 3.0
 _QUORUM = ("node", "role", "directory", "endOffset", "behind", "caughtUpMsAgo", "endpoints")
 
 
@@ -75,6 +78,7 @@ def _add_voter_options(parser: argparse.ArgumentParser) -> None:
 def _overview(args: Namespace) -> int:
     with admin_client(args) as admin:
         cluster = admin.describe_cluster()
+        controller = _controller(admin, cluster)
         names = list(admin.list_topics(include_internal=True))
         topics = admin.describe_topics(names, raise_errors=False) if names else {}
         groups = admin.list_groups(raise_errors=False)
@@ -84,14 +88,13 @@ def _overview(args: Namespace) -> int:
     led = [p.leader.id for _, p in partitions if p.leader is not None]
     in_sync = [node.id for _, p in partitions for node in p.in_sync_replicas]
     held = [node.id for _, p in partitions for node in p.replicas]
-    controller = cluster.controller.id if cluster.controller else None
     brokers = [
         {
             "id": node.id,
             "host": node.host,
             "port": node.port,
             "rack": node.rack,
-            "controller": node.id == controller,
+            "controller": node.id == controller.id,
             "leads": led.count(node.id),
             "replicas": held.count(node.id),
             "inSync": in_sync.count(node.id),
@@ -102,7 +105,8 @@ def _overview(args: Namespace) -> int:
     trouble = _trouble(partitions, least)
     document = {
         "clusterId": cluster.cluster_id,
-        "controller": controller,
+        "controller": controller.id,
+        "controllerEpoch": controller.epoch,
         "topics": len(topics),
         "partitions": len(partitions),
         "groups": len(groups),
@@ -113,16 +117,34 @@ def _overview(args: Namespace) -> int:
     if args.output == "json":
         print_json(document)
         return outcome
-    print(f"cluster  {printable(str(cluster.cluster_id))}")
-    print(f"holds    {len(topics)} topics, {len(partitions)} partitions, {len(groups)} groups")
+    print(f"cluster     {printable(str(cluster.cluster_id))}")
+    print(f"controller  {_named(controller)}")
+    print(f"holds       {len(topics)} topics, {len(partitions)} partitions, {len(groups)} groups")
     if away:
-        print(f"away     {len(away)} with replicas: broker {', '.join(map(str, away))}")
+        print(f"away        {len(away)} with replicas: broker {', '.join(map(str, away))}")
     for what, found in trouble.items():
         if found:
             print(f"{_TROUBLE[what]}  {len(found)}: {printable(', '.join(found[:_SHOWN]))}{_more(found)}")
     print()
     print_table(brokers, ("id", "host", "port", "rack", "controller", "leads", "replicas", "inSync"))
     return outcome
+
+
+def _controller(admin: AdminClient, cluster: ClusterDescription) -> ActiveController:
+    from barnabas.client.admin.quorum import active_controller
+    from barnabas.errors import KafkaError
+
+    try:
+        return active_controller(cluster, admin.describe_metadata_quorum(timeout=_CONTROLLER_ANSWERS_WITHIN))
+    except KafkaError as error:
+        return active_controller(cluster, error)
+
+
+def _named(controller: ActiveController) -> str:
+    name = "none" if controller.id is None else str(controller.id)
+    if controller.error is not None:
+        return f"{name if controller.is_missing else 'not told'}: {controller.error}"
+    return name if controller.epoch is None else f"{name}, epoch {controller.epoch}"
 
 
 def _trouble(partitions: list[tuple[str, TopicPartitionInfo]], least: dict[str, int]) -> dict[str, list[str]]:

@@ -163,7 +163,7 @@ def _print_description(document: dict[str, Any], *, is_first: bool) -> None:
     print(f"{'' if is_first else chr(10)}topic     {printable(document['topic'])}")
     print(f"id        {document['topicId']}")
     print(f"settings  {printable(settings) or 'all at their defaults'}\n")
-    columns = ("partition", "leader", "replicas", "inSyncReplicas", "beginningOffset", "endOffset")
+    columns = ("partition", "leader", "leaderEpoch", "replicas", "inSyncReplicas", "beginningOffset", "endOffset")
     print_table(document["partitions"], columns)
 
 

@@ -64,6 +64,8 @@ class Overview(TypedDict):
     at: int
     took: float
     clusterId: str | None
+    controller: int | None
+    controllerEpoch: int | None
     brokers: list[BrokerRow]
     topics: int
     partitions: int
@@ -83,6 +85,8 @@ def overview(sample: Sample, points: Iterable[Point], commands: Commands) -> Ove
         "at": sample.at_ms,
         "took": round(sample.took, 3),
         "clusterId": sample.cluster.cluster_id,
+        "controller": sample.controller.id,
+        "controllerEpoch": sample.controller.epoch,
         "brokers": _brokers(sample),
         "topics": sum(not topic.is_internal for topic in sample.topics.values()),
         "partitions": sum(len(topic.partitions) for topic in sample.topics.values()),
@@ -125,14 +129,13 @@ def _brokers(sample: Sample) -> list[BrokerRow]:
             for node in partition.replicas:
                 replicas[node.id] = replicas.get(node.id, 0) + 1
                 lacking[node.id] = lacking.get(node.id, 0) + (node.id not in in_sync)
-    controller = sample.cluster.controller
     return [
         {
             "id": node.id,
             "host": node.host,
             "port": node.port,
             "rack": node.rack,
-            "isController": controller is not None and node.id == controller.id,
+            "isController": node.id == sample.controller.id,
             "isFenced": node.id in sample.cluster.fenced,
             "leads": leads.get(node.id, 0),
             "replicas": replicas.get(node.id, 0),
@@ -154,7 +157,7 @@ def problems(sample: Sample, commands: Commands) -> Iterator[Problem]:
                 under.append(label)
     if offline:
         yield _problem("problem.offline", offline, commands.line("topic", "describe", _topic_of(offline[0])))
-    if sample.cluster.controller is None:
+    if sample.controller.is_missing:
         yield _problem("problem.noController", [], commands.line("cluster"))
     if under:
         yield _problem("problem.underReplicated", under, commands.line("topic", "describe", _topic_of(under[0])))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.admin import GroupListing, OffsetSpec
+from barnabas.client.admin.quorum import ActiveController, active_controller
 from barnabas.console.lag_clock import Delay, LagClock
 from barnabas.errors import KafkaError
 from barnabas.protocol.topic_partition import TopicPartition
@@ -27,6 +28,8 @@ SHARE = 0.1
 REMEMBERED = 720
 MOST_GROUPS = 500
 DIRECTORIES_EVERY = 6
+#: Seconds. The quorum is asked through a broker, which waits for a controller as long as it is let.
+CONTROLLER_ANSWERS = 3.0
 #: A lag's trend is that of so long at most.
 TREND_MS = 60_000
 #: Partitions in one ListOffsets: a broker that opens logs when they are first asked for answers others in between.
@@ -68,6 +71,7 @@ class Sample(NamedTuple):
     at_ms: int
     took: float
     cluster: ClusterDescription
+    controller: ActiveController
     topics: Mapping[str, TopicDescription]
     ends: Mapping[TopicPartition, int]
     rates: Mapping[str, float]
@@ -132,6 +136,7 @@ class Sampler:
         began = self._monotonic()
         admin = self._admin
         cluster = await admin.describe_cluster()
+        controller = await self._controller(cluster)
         names = await admin.list_topics(include_internal=True)
         topics = await admin.describe_topics(names, raise_errors=False) if names else {}
         described = {str(name): topic for name, topic in topics.items()}
@@ -141,7 +146,7 @@ class Sampler:
         if self.last is None:
             # Whether all is well is known before the offsets of many partitions are.
             took = self._monotonic() - began
-            self._publish(Sample(self._now_ms(), took, cluster, described, {}, {}, {}, disks))
+            self._publish(Sample(self._now_ms(), took, cluster, controller, described, {}, {}, {}, disks))
         led = [
             TopicPartition(name, partition.partition)
             for name, topic in described.items()
@@ -154,9 +159,15 @@ class Sampler:
         groups = await self._groups(ends, at_ms)
         took = self._monotonic() - began
         rates = rates_between(self.last, ends, at_ms)
-        sample = Sample(at_ms, took, cluster, described, ends, rates, groups, disks)
+        sample = Sample(at_ms, took, cluster, controller, described, ends, rates, groups, disks)
         self._remember(sample)
         return sample
+
+    async def _controller(self, cluster: ClusterDescription) -> ActiveController:
+        try:
+            return active_controller(cluster, await self._admin.describe_metadata_quorum(timeout=CONTROLLER_ANSWERS))
+        except KafkaError as error:
+            return active_controller(cluster, error)
 
     async def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         ends: dict[TopicPartition, int] = {}

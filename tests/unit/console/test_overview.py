@@ -6,10 +6,12 @@ from typing import Any
 
 from barnabas.admin import ClusterDescription, GroupListing, GroupState, GroupType, Node, TopicDescription
 from barnabas.admin import TopicPartitionInfo as Info
+from barnabas.client.admin.quorum import ActiveController
 from barnabas.console.commands import Commands
 from barnabas.console.lag_clock import Delay
 from barnabas.console.overview import overview
 from barnabas.console.sampler import Disk, GroupSample, Point, Sample, lag_of, rates_between
+from barnabas.errors import ClusterAuthorizationError, KafkaTimeoutError
 from barnabas.protocol.topic_partition import TopicPartition
 
 ONE, TWO = Node(1, "a", 9092, None), Node(2, "b", 9092, "r1")
@@ -19,7 +21,7 @@ COMMANDS = Commands(("-b", "a:9092"))
 def sample(*partitions: Info, **changed: Any) -> Sample:
     topics = {"t": TopicDescription("t", None, False, list(partitions))}
     cluster = ClusterDescription("id", [TWO, ONE], ONE)
-    return Sample(100_000, 0.5, cluster, topics, {}, {}, {}, ())._replace(**changed)
+    return Sample(100_000, 0.5, cluster, ActiveController(1, None), topics, {}, {}, {}, ())._replace(**changed)
 
 
 def texts(found: Sample) -> list[str]:
@@ -48,11 +50,19 @@ def test_an_offline_partition_comes_before_one_that_is_under_replicated() -> Non
 
 def test_no_controller_failed_directories_and_little_space_are_problems() -> None:
     disks = (Disk(1, "/a", 5, -1, -1, "offline"), Disk(2, "/b", 5, 100, 9, None), Disk(2, "/c", 5, 100, 10, None))
-    cluster = ClusterDescription("id", [ONE], None)
+    controller = ActiveController(None, None, KafkaTimeoutError("no controller answers"))
 
-    found = texts(sample(cluster=cluster, disks=disks))
+    found = texts(sample(controller=controller, disks=disks))
 
     assert found == ["problem.noController", "problem.directoryFailed", "problem.littleSpace"]
+
+
+def test_the_controller_is_the_quorums_which_may_be_no_broker_and_one_that_may_not_be_asked_for_is_no_problem() -> None:
+    seen = overview(sample(controller=ActiveController(100, 7)), [], COMMANDS)
+
+    assert (seen["controller"], seen["controllerEpoch"]) == (100, 7)
+    assert not any(row["isController"] for row in seen["brokers"])
+    assert texts(sample(controller=ActiveController(None, None, ClusterAuthorizationError("no")))) == []
 
 
 def test_groups_that_lag_come_worst_first_with_their_lag_a_minute_ago() -> None:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.admin.admin_api_handler import Outcome, Scope, StaticLookup
 from barnabas.client.admin.requests import KeyedRequest, one_request
+from barnabas.errors import ClusterAuthorizationError, KafkaError, UnsupportedVersionError
 from barnabas.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
 from barnabas.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 from barnabas.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from barnabas.protocol.metadata_topic import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
+    from barnabas.client.admin.cluster import ClusterDescription
     from barnabas.protocol.message import Message
     from barnabas.protocol.messages.describe_quorum_response import DescribeQuorumResponse
     from barnabas.protocol.messages.describe_quorum_response import ReplicaState as DescribedReplica
@@ -48,6 +50,36 @@ class QuorumInfo(NamedTuple):
     voters: list[ReplicaState]
     observers: list[ReplicaState]
     nodes: dict[int, list[RaftVoterEndpoint]]
+
+
+class ActiveController(NamedTuple):
+    """Who changes the metadata now: a node's id, None where there is none or it is not told.
+
+    `epoch` is that in which it leads the quorum; clients are told none of a controller under ZooKeeper, nor of a broker
+    that is alone. `error` is why the quorum did not answer.
+    """
+
+    id: int | None
+    epoch: int | None
+    error: KafkaError | None = None
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether there is none, as far as it was allowed to ask."""
+        return self.id is None and not isinstance(self.error, ClusterAuthorizationError)
+
+
+def active_controller(cluster: ClusterDescription, quorum: QuorumInfo | KafkaError) -> ActiveController:
+    """Return who is controller, by what describe_cluster and describe_metadata_quorum found.
+
+    With a quorum, a broker names any broker that lives as the controller (KIP-500: for requests that it forwards), so
+    only the quorum tells; without one, the broker that is named is the controller itself.
+    """
+    if isinstance(quorum, QuorumInfo):
+        return ActiveController(quorum.leader_id if quorum.leader_id >= 0 else None, quorum.leader_epoch)
+    if isinstance(quorum, UnsupportedVersionError):
+        return ActiveController(cluster.controller.id if cluster.controller else None, None)
+    return ActiveController(None, None, quorum)
 
 
 class DescribeQuorumHandler:

@@ -34,5 +34,5 @@ export function Overview() {
     <div class="tiles">${tiles.map(([name, n]) => html`<div class="tile" key=${name}><b>${count(n)}</b>${t(name)}</div>`)}<div class="tile"><b>${rate(overview.rate)}</b>${t("rate.title")}</div></div>
     ${overview.history.length > 1 && html`<${Chart} label=${t("rate.chart")} times=${overview.history.map((p) => p[0])} series=${[{ label: t("rate.title"), values: overview.history.map((p) => p[1]) }]} />`}
     <div class="two"><${Lagging} rows=${overview.lagging} /><${Brokers} rows=${overview.brokers} /></div>${overview.disks.length > 0 && html`<${Disks} rows=${overview.disks} />`}
-    <p class="dim">${t("overview.cluster")} <span class="mono">${visible(overview.clusterId ?? "–")}</span> · ${t("overview.took", { seconds: overview.took })}</p><${Command} line=${overview.command} />`;
+    <p class="dim">${t("overview.cluster")} <span class="mono">${visible(overview.clusterId ?? "–")}</span> · <span data-controller>${t(overview.controllerEpoch === null ? "overview.controller" : "overview.controllerEpoch", { node: overview.controller ?? "–", epoch: overview.controllerEpoch })}</span> · ${t("overview.took", { seconds: overview.took })}</p><${Command} line=${overview.command} />`;
 }
