@@ -117,10 +117,18 @@ def read_partition_metadata(filesystem: FileSystem, path: str) -> bytes | None:
         raise CorruptCheckpointError(f"{path} is malformed: {error}") from error
 
 
-def write_partition_metadata(filesystem: FileSystem, path: str, topic_id: bytes) -> None:
+def topic_id_of(filesystem: FileSystem, directory: str | None) -> bytes | None:
+    """Return the topic id of the log in a directory; None where that is not known."""
+    try:
+        return read_partition_metadata(filesystem, f"{directory}/{PARTITION_METADATA}")
+    except (OSError, CorruptCheckpointError):
+        return None
+
+
+def write_partition_metadata(filesystem: FileSystem, path: str, topic_id: bytes, *, sync: bool = False) -> None:
     """Record whose topic's partition the directory holds."""
     data = f"version: {CURRENT_VERSION}\ntopic_id: {encode_uuid(topic_id)}"
-    filesystem.replace(path, data.encode(), sync=False)
+    filesystem.replace(path, data.encode(), sync=sync)
 
 
 class Owner(NamedTuple):

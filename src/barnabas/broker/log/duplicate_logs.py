@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.log.checkpoint_files import PARTITION_METADATA, CorruptCheckpointError, read_partition_metadata
+from barnabas.broker.log.checkpoint_files import topic_id_of
 from barnabas.broker.log.lazy_logger import lazy_logger
 from barnabas.errors import KafkaError, KafkaStorageError
 
@@ -48,7 +48,7 @@ class DuplicateLogs:
                 self._settle(name, holders, now_ms)
 
     def _settle(self, name: TopicPartition, holders: list[LogManager], now_ms: int) -> None:
-        ids = {manager: _topic_id(manager, name) for manager in holders}
+        ids = {manager: topic_id_of(manager.filesystem, manager.unopened.directory_of(name)) for manager in holders}
         identities = {manager: self._identity(name, topic_id) for manager, topic_id in ids.items()}
         best = [manager for manager in holders if identities[manager] == max(identities.values())]
         kept = best[0] if len(best) == 1 else max(best, key=lambda manager: _last_epoch_and_end(manager, name, now_ms))
@@ -72,15 +72,6 @@ class DuplicateLogs:
         except KafkaStorageError as problem:
             # It is tried again, and no log of that name is made there before.
             _logger().error("that in %s is not used: %s", manager.directory, problem)
-
-
-def _topic_id(manager: LogManager, name: TopicPartition) -> bytes | None:
-    """Return the topic id of a log; None where that is not known."""
-    directory = manager.unopened.directory_of(name)
-    try:
-        return read_partition_metadata(manager.filesystem, f"{directory}/{PARTITION_METADATA}")
-    except (OSError, CorruptCheckpointError):
-        return None
 
 
 def _last_epoch_and_end(manager: LogManager, name: TopicPartition, now_ms: int) -> tuple[int, int]:

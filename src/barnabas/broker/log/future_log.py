@@ -1,7 +1,8 @@
 """A log on its way to another data directory: copied while it is used, and swapped when the copy has all (KIP-113).
 
-The copy lies in a directory that ends in `-future`. A crash leaves it unfinished, and the next start deletes it; one
-between the two renames of the swap leaves both, whole, and the next start puts one aside (`DuplicateLogs`).
+The copy lies in a directory that ends in `-future`. A crash leaves it unfinished, and the next start deletes it, but
+where its log is lost (`settle_copies`); one between the two renames of the swap leaves both, whole, and the next start
+puts one aside (`DuplicateLogs`).
 """
 
 from __future__ import annotations
@@ -63,14 +64,18 @@ class FutureLog:
         directory = target.future_directory(self.name)
         try:
             target.filesystem.make_directory(directory)
-            if current.topic_id is not None:
-                write_partition_metadata(target.filesystem, f"{directory}/{PARTITION_METADATA}", current.topic_id)
+            self._write_topic_id(directory, current.topic_id, sync=False)
             log = target.load(directory, self.name, current.config)
             if current.log_start_offset:
                 truncate_fully_and_start_at(log, current.log_start_offset)
         except OSError as error:
             raise KafkaStorageError(f"the copy of {self.name} cannot be made in {directory}: {error}") from error
         return log
+
+    def _write_topic_id(self, directory: str, topic_id: bytes | None, *, sync: bool) -> None:
+        if topic_id is not None:
+            path = f"{directory}/{PARTITION_METADATA}"
+            write_partition_metadata(self.target.filesystem, path, topic_id, sync=sync)
 
     @property
     def _current(self) -> UnifiedLog:
@@ -162,14 +167,25 @@ class FutureLog:
 
     def _flush(self, now_ms: int) -> None:
         end = self.log.log_end_offset
-        sync = self.log.prepare_flush(end)
+        sync, directory, topic_id = self.log.prepare_flush(end), self.log.directory, self._current.topic_id
         self._is_waiting = True
+
+        def work() -> None:
+            sync.run()
+            if self.is_over:
+                return
+            try:
+                # Whose copy it is counts where the log is lost (`settle_copies`).
+                self._write_topic_id(directory, topic_id, sync=True)
+            except OSError as error:
+                sync.error = sync.error or error
 
         def done() -> None:
             self._is_waiting, self._is_flushed = False, True
-            self.log.end_flush(end, sync.error, now_ms)
+            if not self.is_over:
+                self.log.end_flush(end, sync.error, now_ms)
 
-        self._source.storage.submit(sync.run, done)
+        self._source.storage.submit(work, done)
 
     def _swap(self, current: UnifiedLog) -> None:
         """Put the copy in the log's place; nothing is appended meanwhile, for all of this is one turn of the loop."""

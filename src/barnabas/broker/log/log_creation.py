@@ -96,12 +96,20 @@ class LogCreation:
             )  # fmt: skip
         return log
 
-    def take_over(self, directory: str, current: UnifiedLog, recovery_point: int, now_ms: int) -> UnifiedLog:
-        """Rename the copy of a log, closed, to the log of its partition, and load it. Raises `KafkaStorageError`."""
-        name = current.topic_partition
+    def rename_copy(self, directory: str, name: TopicPartition) -> str:
+        """Give the copy of a log the name of its partition's; the new path. Raises `KafkaStorageError`."""
         path = self.path(name)
         try:
             self._filesystem.rename(directory, path)
+        except OSError as error:
+            raise KafkaStorageError(f"the copy of {name} cannot be taken into service: {error}") from error
+        return path
+
+    def take_over(self, directory: str, current: UnifiedLog, recovery_point: int, now_ms: int) -> UnifiedLog:
+        """Rename the copy of a log, closed, to the log of its partition, and load it. Raises `KafkaStorageError`."""
+        name = current.topic_partition
+        path = self.rename_copy(directory, name)
+        try:
             log = self.load(path, name, current.config, current.high_watermark, now_ms)
         except OSError as error:
             raise KafkaStorageError(f"the copy of {name} cannot be taken into service: {error}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.log.checkpoint_files import (
     CLEAN_SHUTDOWN_FILE,
@@ -32,6 +32,14 @@ if TYPE_CHECKING:
     from barnabas.protocol.topic_partition import TopicPartition
 
 Identify = Callable[[str | None], tuple[str, int] | Owner]
+
+
+class FoundLogs(NamedTuple):
+    """The logs in a directory, and the paths of deleted ones and of copies that were on their way there."""
+
+    logs: dict[TopicPartition, UnopenedLog]
+    deleted: list[str]
+    unfinished: list[str]
 
 
 class LogDirectory:
@@ -84,20 +92,21 @@ class LogDirectory:
             # A power loss must not bring the mark back.
             self._filesystem.sync_directory(self.path)
 
-    def list_logs(self, checkpoints: OffsetCheckpoints) -> tuple[dict[TopicPartition, UnopenedLog], list[str]]:
-        """Return the logs that lie there, and the directories of deleted ones. Raises `OSError`."""
+    def list_logs(self, checkpoints: OffsetCheckpoints) -> FoundLogs:
+        """Return what lies there. Raises `OSError`."""
         recovery_points, starts = checkpoints.recovery_points, checkpoints.log_start_offsets
-        found: dict[TopicPartition, UnopenedLog] = {}
-        deleted: list[str] = []
+        found = FoundLogs({}, [], [])
         for entry in self._filesystem.list_directory(self.path):
-            name = self._partition_of(entry.name, deleted) if entry.is_directory else None
+            name = self._partition_of(entry.name, found) if entry.is_directory else None
             if name is not None:
                 # A log that the last broker did not know was copied here; nothing vouches for its state.
                 clean = self.had_clean_shutdown and name in recovery_points
-                found[name] = UnopenedLog(self.file(entry.name), clean, recovery_points.get(name), starts.get(name))
-        return found, deleted
+                found.logs[name] = UnopenedLog(
+                    self.file(entry.name), clean, recovery_points.get(name), starts.get(name)
+                )
+        return found
 
-    def _partition_of(self, name: str, deleted: list[str]) -> TopicPartition | None:
+    def _partition_of(self, name: str, found: FoundLogs) -> TopicPartition | None:
         topic_partition = parse_directory_name(name)
         if topic_partition is not None and topic_partition.topic == CLUSTER_METADATA_TOPIC:
             # The quorum's log, which is this node's controller's, or that of an Apache Kafka that was here before.
@@ -108,10 +117,9 @@ class LogDirectory:
         if not name.endswith(MARKED_DIR_SUFFIXES):
             return topic_partition
         if name.endswith(DELETE_DIR_SUFFIX):
-            deleted.append(self.file(name))
+            found.deleted.append(self.file(name))
         elif name.endswith(FUTURE_DIR_SUFFIX):
-            self._warn("%s is an unfinished copy of a partition; it is deleted", name)
-            deleted.append(self.file(name))
+            found.unfinished.append(self.file(name))
         else:
             self._warn("%s is a stray copy of a partition; leaving it alone", name)
         return None

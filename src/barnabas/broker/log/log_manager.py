@@ -87,6 +87,8 @@ class LogManager:
         self.troubled: dict[UnifiedLog, None] = {}
         """Logs that have met a failure of the disk, which may be over."""
         self._deleted = DeletedLogs(self.filesystem, self.directory, random_bytes)
+        #: Whether a controller decides where the replicas lie.
+        self._is_member = has_copies
         self.checkpoints = OffsetCheckpoints(self.filesystem, self.directory)
         self.storage: Storage = storage or InlineStorage()
         self.unopened = UnopenedLogs(
@@ -127,6 +129,7 @@ class LogManager:
         self._opener = LogOpener(self.unopened, self.prepare, self._advance, self._preparation.has_read)
         self._opener.on_failed = self._offline.add_unopened
         self._creation = LogCreation(self.filesystem, self.log_directory, self.checkpoints, self.settings)
+        self._unfinished: list[str] = []
         self._mend_at_ms = 0
         self._reopening = LogReopening()
 
@@ -254,9 +257,14 @@ class LogManager:
     def _find_logs(self) -> None:
         self.log_directory.begin_use()
         self.checkpoints.read()
-        found, deleted = self.log_directory.list_logs(self.checkpoints)
-        self._deleted.found(deleted)
-        self.unopened.add(found)
+        found = self.log_directory.list_logs(self.checkpoints)
+        self._deleted.found(found.deleted)
+        self.unopened.add(found.logs)
+        if self._is_member:
+            self._unfinished = found.unfinished
+        else:
+            for path in found.unfinished:
+                self.drop_unfinished(path)
 
     def open_step(self, now_ms: int) -> bool:
         """Open some of the logs that are not open yet, see `LogOpener.step`."""
@@ -333,6 +341,22 @@ class LogManager:
     def future_directory(self, name: TopicPartition) -> str:
         """Return a new path for a copy of a log that comes from another directory."""
         return self._creation.future_path(name, self._random_bytes(16).hex())
+
+    def take_unfinished(self) -> list[str]:
+        """Return the paths of the copies that were on their way here when the last broker ended, each once."""
+        taken, self._unfinished = self._unfinished, []
+        return taken
+
+    def drop_unfinished(self, directory: str) -> None:
+        """Delete such a copy; its files go later."""
+        _logger().warning("%s is an unfinished copy of a partition; it is deleted", directory)
+        self._deleted.found([directory])
+
+    def take_up_unfinished(self, directory: str, name: TopicPartition) -> str:
+        """Make such a copy the log of a partition, to be opened as after a crash; its path. `KafkaStorageError`."""
+        path = self._creation.rename_copy(directory, name)
+        self.unopened.add({name: UnopenedLog(path, False, None, None)})
+        return path
 
     def load(self, directory: str, name: TopicPartition, config: LogConfig) -> UnifiedLog:
         """Return the log in a directory, empty where nothing lies there, without noting it. Raises `OSError`."""

@@ -7,6 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.broker.log.log_directories import LogDirectories
+from barnabas.broker.log.unfinished_copies import AssignedReplica, settle_copies
 from barnabas.broker.membership.alter_partition_manager import AlterPartitions
 from barnabas.broker.membership.auto_topic_creation_manager import TopicCreation
 from barnabas.broker.membership.broker_metadata_publisher import ImagePublisher, Roles
@@ -32,6 +33,7 @@ from barnabas.broker.replication.replication_quota import FOLLOWER, LEADER, Repl
 from barnabas.broker.requester import Requester
 from barnabas.errors import KafkaError
 from barnabas.network.node import Node
+from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -53,7 +55,6 @@ if TYPE_CHECKING:
     from barnabas.broker.security.delegation_tokens import WriteTokens
     from barnabas.broker.transactions.marker import MarkerWriter
     from barnabas.broker.zookeeper.controller.controller_stats import ControllerStats
-    from barnabas.protocol.topic_partition import TopicPartition
 
 
 class Channel(Protocol):
@@ -128,10 +129,12 @@ class ClusterMember:
         """Have the node go by another image, see `ImagePublisher.publish`; False where that is too early."""
         if self._publisher is None:
             return False
-        self._has_begun |= self.control.knows_this_life
         if not self._has_begun:
-            self._publisher.look_on(image)
-            return False
+            if not self.control.knows_this_life:
+                self._publisher.look_on(image)
+                return False
+            self._has_begun = True
+            settle_copies(self._directories(), self._assigned_replica)
         assert self._instant is not None
         self._publisher.publish(image, self._instant(), roles)
         return True
@@ -271,10 +274,18 @@ class ClusterMember:
         """Return where a replica lies, or is about to."""
         if name in self._announced:
             return self._announced[name]
-        for state in self._directories():
-            if state.problem is None and state.manager.holds(name):
-                return state.manager.log_directory.directory_id
-        return None
+        holding = [state for state in self._directories() if state.manager.holds(name)]
+        # One out of service counts, too: the controller is to have the partition led elsewhere.
+        holding.sort(key=lambda state: state.problem is not None)
+        return holding[0].manager.log_directory.directory_id if holding else None
+
+    def _assigned_replica(self, topic_id: bytes, index: int) -> AssignedReplica | None:
+        """See `settle_copies`."""
+        topic = self.image.topics.get(topic_id)
+        registration = None if topic is None else topic.partitions.get(index)
+        if topic is None or registration is None or self._me not in registration.replicas:
+            return None
+        return AssignedReplica(TopicPartition(topic.name, index), registration.directory(self._me))
 
     def _end_of(self, name: TopicPartition) -> tuple[int, int] | None:
         """See `LogEndReports`: a replica without a log has an empty one, but for a directory that may come back."""
