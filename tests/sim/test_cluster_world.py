@@ -30,6 +30,7 @@ SOON = {
     "a new leader does not flush what it had not": 4,
     "a broker obeys what its last life was told": 1,
     "brokers go by the quotas that stood when they were started": 1,
+    "of two logs of a partition that of a topic that is gone is used": 2,
 }
 ALWAYS = ("links cut", "operator: reassign", "operator: move log", "records acknowledged", "commits")
 #: What the nightly form plays.
@@ -124,6 +125,13 @@ def test_who_leads_without_all_that_is_committed_is_found() -> None:
 
     assert run.returncode == 1, run.stdout[-20_000:] + run.stderr
     assert "are committed" in run.stdout
+
+
+def test_a_directory_may_be_lost_for_good_as_a_log_leaves_it() -> None:
+    run = simulate("--cluster", "quorum", "--faults", "directory lost as a log leaves it", "--seed", "1")
+
+    assert run.returncode == 0, run.stdout[-20_000:] + run.stderr
+    assert counts_of(run.stdout)["directed: a directory is lost before the swap"] > 0
 
 
 @pytest.mark.parametrize("workload", ["SharedQueue", "StreamsApplication,KeyedTopic", "MeteredTopic"])

@@ -155,9 +155,14 @@ class SimulatedDisk(MemoryFileSystem):
         self.capacity = self._used() + size
 
     @property
+    def refuses(self) -> bool:
+        """Whether operations may fail at the moment in a directory that is there."""
+        return self.errors > 0 or bool(self.bad_directory) or self.capacity is not None
+
+    @property
     def is_faulty(self) -> bool:
         """Whether operations may fail at the moment."""
-        return self.errors > 0 or bool(self.bad_directory or self.lost_directory) or self.capacity is not None
+        return self.refuses or bool(self.lost_directory)
 
     @property
     def is_full(self) -> bool:

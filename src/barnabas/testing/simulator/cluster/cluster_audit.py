@@ -14,7 +14,6 @@ from barnabas.records import read_batches
 from barnabas.testing.simulator.workloads.shortened_topics import KeyedTopic
 
 if TYPE_CHECKING:
-    from barnabas.broker.log.unified_log import UnifiedLog
     from barnabas.testing.simulator.cluster.cluster_partitions import Partitions
     from barnabas.testing.simulator.cluster.simulated_member import SimulatedMember
 
@@ -43,7 +42,7 @@ def what_is_missing(
             return f"{name} has leader {registration.leader} and ISR {registration.isr} of {registration.replicas}"
         if only_isr:
             continue
-        logs = [_log(brokers[replica - 1], name) for replica in registration.replicas]
+        logs = [brokers[replica - 1].log(name) for replica in registration.replicas]
         ends = [None if log is None else log.log_end_offset for log in logs]
         marks = [None if log is None else log.high_watermark for log in logs]
         if None in ends or len({*ends, *marks}) != 1:
@@ -82,7 +81,7 @@ def replicas_agree(partitions: Partitions, brokers: Sequence[SimulatedMember]) -
     """Yield where two replicas of a partition hold different records."""
     for name, registration in partitions:
         holds = _newest if name.topic in (*INTERNAL_TOPICS, KeyedTopic.TOPIC) else _records
-        start = max(log.log_start_offset for one in registration.replicas if (log := _log(brokers[one - 1], name)))
+        start = max(log.log_start_offset for one in registration.replicas if (log := brokers[one - 1].log(name)))
         first, *others = registration.replicas
         expected = holds(brokers[first - 1], name, start)
         for other in others:
@@ -92,16 +91,9 @@ def replicas_agree(partitions: Partitions, brokers: Sequence[SimulatedMember]) -
                 yield f"the replicas of {name} at {first} and {other} differ: {differs!r:.300}"
 
 
-def _log(broker: SimulatedMember, name: TopicPartition) -> UnifiedLog | None:
-    if broker.node is None:
-        return None
-    found = broker.node.state.replica_manager.used_partition(*name)
-    return None if found is None else found.log
-
-
 def _records(broker: SimulatedMember, name: TopicPartition, start: int) -> list[_Record]:
     """Return what a replica has from an offset on: each takes what is too old at times of its own."""
-    log = _log(broker, name)
+    log = broker.log(name)
     assert log is not None, "every replica has its log"
     found: list[_Record] = []
     at = start

@@ -15,6 +15,7 @@ from barnabas.testing.simulator.faults.client_faults import ClientFaults
 from barnabas.testing.simulator.faults.group import FaultGroup
 from barnabas.testing.simulator.faults.network_faults import NetworkFaults
 from barnabas.testing.simulator.faults.plan import Plan
+from barnabas.testing.simulator.workloads.recreated_topic import RecreatedTopic
 from barnabas.testing.simulator.world import Process
 
 #: How often a directory that is lost comes back as it was.
@@ -280,7 +281,19 @@ class ClusterPlan(Plan[ClusterParts]):
     )
     DIRECTED_SHARE = 0.25
 
+    #: Under a quorum, with directories to lose: half of the seeds with a topic that is created again, few others.
+    BESIDE_A_LOST_DIRECTORY = ("topic made anew beside a lost directory",)
+    FROM_A_LOST_DIRECTORY = ("directory lost as a log leaves it", "kill broker")
+    FROM_SHARE = 0.05
+
     def _choose(self, kinds: list[str]) -> Collection[str]:
+        if self._parts.plane.zookeeper is None and len(self._parts.brokers[0].directories) > 1:
+            drawn = self._world.stream("a lost directory").random()
+            if drawn < self.FROM_SHARE:
+                return self.FROM_A_LOST_DIRECTORY
+            # ZooKeeper's controller deletes no topic with a replica away.
+            if drawn < 0.5 and any(isinstance(found, RecreatedTopic) for found in self._parts.workloads):
+                return self.BESIDE_A_LOST_DIRECTORY
         directed = self._world.stream("directed faults")
         if directed.random() < self.DIRECTED_SHARE:
             return directed.choice(self.DIRECTED)

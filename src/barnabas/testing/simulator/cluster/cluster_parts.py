@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from barnabas.testing.simulator.cluster.cluster_machine import ClusterMachine
     from barnabas.testing.simulator.cluster.control_planes import Plane
     from barnabas.testing.simulator.cluster.simulated_member import SimulatedMember
+    from barnabas.testing.simulator.workloads.workload import Workload
 
 
 class ClusterParts(Parts, Protocol):
@@ -18,6 +19,7 @@ class ClusterParts(Parts, Protocol):
 
     brokers: Sequence[SimulatedMember]
     plane: Plane
+    workloads: Sequence[Workload]
 
     @property
     def nodes(self) -> Sequence[ClusterMachine]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.metadata.partition_registration import NO_LEADER
 from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.testing.simulator.cluster.kept_copies import KeptCopies
 from barnabas.testing.simulator.cluster.watched_control import WatchedControl
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class ClusterWatch:
         self._brokers = brokers
         self._max_lag = max_lag
         self._unclean = unclean
+        self._copies = [KeptCopies(broker, unclean) for broker in brokers]
         #: The largest high watermark of all replicas, which none can go behind.
         self._committed: dict[_Whole, int] = {}
         self._leaders: dict[tuple[_Whole, int], int] = {}
@@ -85,6 +87,9 @@ class ClusterWatch:
             self._look_at_control(life, broker)
             self._look_at_flushes(life, broker)
         self._look_at_isrs()
+        for copies in self._copies:
+            for gone in copies.look(self._plane.partitions):
+                self._violate(gone)
         self._world.after(_EVERY, self._look)
 
     @staticmethod

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.zookeeper.controller.controller_znodes import CONTROLLER
 from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.testing.simulator.cluster.cluster_audit import what_is_missing
 from barnabas.testing.simulator.cluster.cluster_parts import ClusterParts
 from barnabas.testing.simulator.faults.group import FaultGroup
+from barnabas.testing.simulator.workloads.recreated_topic import RecreatedTopic
 
 if TYPE_CHECKING:
-    from barnabas.protocol.topic_partition import TopicPartition
     from barnabas.testing.simulator.cluster.simulated_member import SimulatedMember
 
 #: How often a step looks whether its moment has come, and for how long, in seconds.
@@ -57,6 +58,8 @@ class DirectedFaults(OfSteps):
             "disk and power": self._take_disk_and_power,
             "reset as it joins": self._reset_as_it_joins,
             "dies at a request": self._die_at_a_request,
+            "topic made anew beside a lost directory": self._lose_directory_of_a_topic,
+            "directory lost as a log leaves it": self._lose_directory_of_a_move,
         }
 
     # --- steps
@@ -218,6 +221,66 @@ class DirectedFaults(OfSteps):
             self._end()
 
         self._after(1.0, lambda: self._when(lambda: self._parts.plane.is_out(joining.number), start))
+
+    def _lose_directory_of_a_topic(self) -> None:
+        """Let a directory with a topic's log be away while the topic is created again, and be back as it was.
+
+        No other broker is reached then, from which a log that is gone would be there again in a moment.
+        """
+        parts, random = self._parts, self._random
+        name, before = TopicPartition(RecreatedTopic.TOPIC, 0), parts.plane.topic_id(RecreatedTopic.TOPIC)
+        holders = [broker for broker in parts.brokers if len(broker.directories) > 1 and broker.log(name) is not None]
+        if before is None or not holders or not self._is_whole() or not self._begin("a topic beside a lost directory"):
+            return
+        broker = random.choice(holders)
+        broker.lose_directory_of(name)
+        broker.directory_comes_back = True
+        self._noted(f"{broker.name} loses {broker.disk.lost_directory}, which has {name}")
+        if random.random() < 0.8:
+            self._down(broker, random.uniform(0.3, 1))
+
+        def is_made_anew() -> bool:
+            log = broker.log(name)
+            return log is not None and log.topic_id not in (None, before) and log.high_watermark > 0
+
+        def back() -> None:
+            if broker.disk.lost_directory:
+                broker.return_directory()
+                self._separate(broker, parts.brokers, 4.0)
+                self._world.after(random.uniform(0.3, 2), broker.start)
+                self._world.counts["directed: a directory is back after its topic"] += 1
+            self._end()
+
+        self._when(is_made_anew, lambda: self._after(random.uniform(0, 1), back))
+
+    def _lose_directory_of_a_move(self) -> None:
+        """Let a directory be lost for good with a log that the controller takes to lie in another one already."""
+        parts, random = self._parts, self._random
+        movable = [
+            (broker, name, registration.directory(broker.number))
+            for name, registration in parts.plane.partitions or ()
+            for broker in parts.brokers
+            if len(broker.directories) > 1 and broker.log(name) is not None
+        ]
+        if not movable or not self._is_whole() or not self._begin("a directory is lost as a log leaves it"):
+            return
+        broker, name, before = random.choice(movable)
+        broker.begin_move(name)
+
+        def is_known_elsewhere() -> bool:
+            known = dict(parts.plane.partitions or ()).get(name)
+            return known is not None and known.directory(broker.number) != before
+
+        def lose() -> None:
+            if broker.is_moving(name):
+                broker.lose_directory_of(name)
+                broker.replace_directory()
+                broker.has_lost = True
+                self._world.after(random.uniform(0.3, 3), broker.start)
+                self._world.counts["directed: a directory is lost before the swap"] += 1
+            self._end()
+
+        self._when(is_known_elsewhere, lose)
 
     def _die_at_a_request(self) -> None:
         """Let a node die when a request comes that others count on."""

@@ -151,6 +151,14 @@ MUTATIONS = [
         "            if self.log.log_end_offset > current.log_end_offset:\n",
     ),
     Mutation(
+        "of two logs of a partition that of a topic that is gone is used",
+        "barnabas.broker.log.duplicate_logs",
+        "identities[manager] == max(identities.values())",
+        "identities[manager] == min(identities.values())",
+        "topic made anew beside a lost directory",
+        "RecreatedTopic",
+    ),
+    Mutation(
         "a broker that was started anew joins the ISR by what its last life had",
         "barnabas.broker.controller.isr_control_manager",
         "broker.is_active and member.broker_epoch in (_ANY_EPOCH, broker.epoch)",
@@ -215,6 +223,8 @@ _OF_QUORUMS = (
     "barnabas.broker.controller.",
     "barnabas.broker.membership.kraft_control",
     "barnabas.broker.membership.directory_assignments",
+    # Under ZooKeeper a topic is not deleted while one of its replicas is away.
+    "barnabas.broker.log.duplicate_logs",
 )
 #: Shown where a broker that is back has to wait for the end of its session.
 _OF_SESSIONS = ("a broker leads on in the epoch of its last life",)

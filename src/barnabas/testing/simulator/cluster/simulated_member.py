@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from barnabas.broker.config import BrokerConfig
@@ -11,7 +12,7 @@ from barnabas.broker.membership.broker_lifecycle import LifecycleState, register
 from barnabas.broker.membership.cluster_member import ClusterMember
 from barnabas.broker.metadata.metadata_image import Endpoint
 from barnabas.broker.node import BrokerNode, Disk
-from barnabas.errors import KafkaStorageError
+from barnabas.errors import KafkaError, KafkaStorageError
 from barnabas.testing.simulator.broker import HOST
 from barnabas.testing.simulator.cluster.cluster_machine import DATA, ClusterMachine
 from barnabas.testing.simulator.cluster.control_planes import hold_lifelines
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from barnabas.broker.config import PeerListener
+    from barnabas.broker.log.unified_log import UnifiedLog
     from barnabas.broker.network.node_channel import NodeChannel
     from barnabas.broker.requester import Requester
+    from barnabas.protocol.topic_partition import TopicPartition
     from barnabas.testing.simulator.cluster.control_planes import Plane
     from barnabas.testing.simulator.network import Network
     from barnabas.testing.simulator.world import World
@@ -209,6 +212,35 @@ class SimulatedMember(ClusterMachine):
         self._end(silently=True)
         self.disk.crash()
         self.disk = SimulatedDisk(self.world, self._died_beside_the_loop, f"disk {self.lives} of {self.name}")
+
+    def log(self, name: TopicPartition) -> UnifiedLog | None:
+        """Return the log of a replica that is in use."""
+        found = None if self.node is None else self.node.state.replica_manager.used_partition(*name)
+        return None if found is None else found.log
+
+    def begin_move(self, name: TopicPartition) -> None:
+        """Have the log of a replica, which is in use, brought to another directory."""
+        log, node = self.log(name), self.node
+        assert log is not None, "it is in use"
+        assert node is not None, "it has the log"
+        target = next(path for path in self.directories if not log.directory.startswith(f"{path}/"))
+
+        def move() -> None:
+            with suppress(KafkaError):
+                node.state.replica_manager.move_log(name, target)
+
+        self.call_soon(move)
+
+    def is_moving(self, name: TopicPartition) -> bool:
+        """Whether the log of a replica is on its way to another directory."""
+        return self.node is not None and self.node.logs.future(name) is not None
+
+    def lose_directory_of(self, name: TopicPartition) -> None:
+        """Let the directory be gone that has the log of a replica, which is in use."""
+        log = self.log(name)
+        assert log is not None, "it is in use"
+        self.disk.lost_directory = log.directory.rpartition("/")[0]
+        self.world.counts["times of a lost directory"] += 1
 
     def replace_directory(self) -> None:
         """End the process, and have an empty disk stand where the one that is lost was."""
