@@ -203,7 +203,7 @@ class VoterChanges:
         if found is None or not found.min_version <= version <= found.max_version:
             self._end(INVALID_REQUEST, f"node {source} does not support kraft.version {version}")
         elif not state.is_caught_up(node.key, now):
-            self._end(REQUEST_TIMED_OUT, f"node {source} has not fetched all of the metadata log yet")
+            self._end(REQUEST_TIMED_OUT, f"node {source} has not fetched all of the metadata log yet: try again")
         else:
             node = node._replace(min_version=found.min_version, max_version=found.max_version)
             voters = self._replica.partition_state.last_voter_set.add(node)
