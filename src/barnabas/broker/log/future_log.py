@@ -106,8 +106,17 @@ class FutureLog:
                 return piece >= 0 and self._copy(current, piece, now_ms)
             return self._finish(current, now_ms)
         except (OSError, KafkaError) as error:
-            self.give_up(str(error))
+            self._fail(str(error))
             return False
+
+    def _fail(self, problem: str) -> None:
+        """Give the move up; the copy is left for the next start where the disk of the log is what has failed."""
+        current = self._source.logs.get(self.name)
+        if current is not None and current.is_offline and not current.health.can_be_reopened:
+            self.is_over, self.problem = True, f"{problem}; the copy {self.log.directory} is left"
+            self.log.mark_deleted()
+        else:
+            self.give_up(problem)
 
     def _follow_start(self, current: UnifiedLog) -> None:
         start = current.log_start_offset

@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.broker.log.log_directories import LogDirectories
-from barnabas.broker.log.unfinished_copies import AssignedReplica, settle_copies
+from barnabas.broker.log.unfinished_copies import settle_copies
 from barnabas.broker.membership.alter_partition_manager import AlterPartitions
 from barnabas.broker.membership.auto_topic_creation_manager import TopicCreation
 from barnabas.broker.membership.broker_metadata_publisher import ImagePublisher, Roles
@@ -134,7 +134,7 @@ class ClusterMember:
                 self._publisher.look_on(image)
                 return False
             self._has_begun = True
-            settle_copies(self._directories(), self._assigned_replica)
+            settle_copies(self._directories(), self._replica)
         assert self._instant is not None
         self._publisher.publish(image, self._instant(), roles)
         return True
@@ -279,13 +279,11 @@ class ClusterMember:
         holding.sort(key=lambda state: state.problem is not None)
         return holding[0].manager.log_directory.directory_id if holding else None
 
-    def _assigned_replica(self, topic_id: bytes, index: int) -> AssignedReplica | None:
+    def _replica(self, topic_id: bytes, index: int) -> TopicPartition | None:
         """See `settle_copies`."""
         topic = self.image.topics.get(topic_id)
-        registration = None if topic is None else topic.partitions.get(index)
-        if topic is None or registration is None or self._me not in registration.replicas:
-            return None
-        return AssignedReplica(TopicPartition(topic.name, index), registration.directory(self._me))
+        name = None if topic is None else TopicPartition(topic.name, index)
+        return name if name is not None and self.is_assigned(name) else None
 
     def _end_of(self, name: TopicPartition) -> tuple[int, int] | None:
         """See `LogEndReports`: a replica without a log has an empty one, but for a directory that may come back."""

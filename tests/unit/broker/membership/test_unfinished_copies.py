@@ -1,6 +1,6 @@
 """A log was on its way to another data directory when its broker died, and its own directory is gone (KAFKA-16082).
 
-The controller is told of the new place before the swap (KIP-858), so it may take the replica to lie with the copy.
+The controller is told of the new place before the swap (KIP-858), so it may take the replica to lie in either.
 """
 
 from __future__ import annotations
@@ -89,6 +89,44 @@ def test_a_copy_is_the_replica_where_its_own_directory_is_lost_for_good(how: str
     assert end(left.again(*left.known_in(left.second), directories=directories)) == WRITTEN + 1
 
 
+def test_it_is_the_replica_too_where_the_controller_takes_it_to_lie_in_the_lost_directory() -> None:
+    """The controller does not count on what lay there; a replica that begins with the copy has less to fetch."""
+    left = Left()
+    left.disk.wipe(FIRST)
+    found = left.again(*left.known_in(left.first))
+    assert (end(found), lies_in(found)) == (WRITTEN, [SECOND])
+    assert [one.id for one in found.asked("alter-partition").directories] == [left.second]
+
+
+def test_a_log_of_a_topic_that_is_gone_is_not_taken_for_the_log() -> None:
+    """It lies in a directory that was away when the topic was created again."""
+    left = Left()
+    left.disk.wipe(FIRST)
+    MemberBroker({}, *topic("flights", OTHERS, [ME]), directories=[FIRST], filesystem=left.disk)
+    left.disk.crash()
+    found = left.again(*left.known_in(left.second))
+    assert (end(found), lies_in(found)) == (WRITTEN, [SECOND])
+    assert len(left.named("-stray")) == 1
+
+
+def test_the_copy_is_kept_when_the_directory_of_the_log_fails_while_the_broker_runs() -> None:
+    left = Left()
+    found = left.again(*left.known_in(left.first))
+    found.advance(120)
+    found.state.replica_manager.move_log(FLIGHT, SECOND)
+    found.advance(5)
+    assert len(left.named("-future")) == 1
+    left.lose(FIRST)
+    found.node.logs.owner(FLIGHT).logs[FLIGHT].health.go_offline("its disk", OSError(errno.EIO, "broken"), reopen=False)  # type: ignore[union-attr]
+    found.advance(120)
+    found.stop()
+    left.disk.crash()
+    left.disk.fail = None
+    left.disk.wipe(FIRST)
+    again = left.again(*left.known_in(left.first))
+    assert (end(again), lies_in(again)) == (WRITTEN, [SECOND])
+
+
 def test_it_is_the_replica_after_a_loss_of_power_too() -> None:
     """It was flushed before the controller was told of it, and its new name may have to be given once more."""
     left = Left()
@@ -131,13 +169,12 @@ def test_a_log_that_is_there_is_the_replica_wherever_the_controller_takes_it_to_
 
 @pytest.mark.parametrize(
     "what",
-    ["a lost directory has it", "the topic was created again", "the topic is gone", "others have the replica"],
+    ["the topic was created again", "the topic is gone", "others have the replica"],
 )
 def test_a_copy_of_no_replica_there_is_deleted(what: str) -> None:
     left = Left()
     left.disk.wipe(FIRST)
     records = {
-        "a lost directory has it": left.known_in(left.first),
         "the topic was created again": left.known_in(left.second, id=OTHERS),
         "the topic is gone": left.known_in(left.second, id=OTHERS)[:4],
         "others have the replica": left.known_in(left.second, replicas=[1]),
@@ -152,10 +189,10 @@ def test_nothing_is_decided_by_metadata_that_do_not_have_this_life_yet() -> None
     """They may be of a controller that others have replaced."""
     left = Left()
     left.disk.wipe(FIRST)
-    found = left.again(*left.known_in(left.first), registers=False)
+    found = left.again(*left.known_in(left.second, replicas=[1]), registers=False)
     found.advance(60)
     assert left.named("-future")
-    found.tell(change(FLIGHTS, directories=[left.second]))
+    found.tell(change(FLIGHTS, replicas=[ME], isr=[ME], leader=ME, directories=[left.second]))
     found.answer("heartbeat", BrokerRegistrationResponse(broker_epoch=30))
     found.tell(registration(ME, "127.0.0.1", 9092))
     found.advance(2)
