@@ -152,15 +152,17 @@ class Verification:
         by_target: defaultdict[str, dict[Show, list[str]]] = defaultdict(dict)
         for show, ids in cases.items():
             by_target[show.breaks][show] = ids
-        for target in sorted(by_target)[self._chosen.shard :: self._chosen.shards]:
-            for how in ("", "raise", "wrong"):
-                if not self._results.has(target, how or "as it is"):
-                    yield Job(target, how, by_target[target])
+        targets = sorted(by_target)[self._chosen.shard :: self._chosen.shards]
+        # How long a test takes with nothing broken says how long it may take with something broken.
+        broken = [(target, how) for target in targets for how in ("raise", "wrong")]
+        for target, how in [*((target, "") for target in targets), *broken]:
+            if not self._results.has(target, how or "as it is"):
+                yield Job(target, how, by_target[target])
 
     # --- processes
 
     def _start(self, job: Job, directory: Path) -> None:
-        while len(self._running) >= self._workers:
+        while len(self._running) >= self._workers or (job.how and self._is_unbroken_run_of(job.target)):
             self._wait()
         place = directory / f"{self._done}-{len(self._running)}-{job.how}"
         sys.stdout.flush()
@@ -176,6 +178,9 @@ class Verification:
             status = 0
         finally:
             os._exit(status)
+
+    def _is_unbroken_run_of(self, target: str) -> bool:
+        return any(job.target == target and not job.how for job, _, _ in self._running.values())
 
     def _limit(self, test: str) -> float:
         return self._limits.get(test, SECONDS_UNBROKEN)

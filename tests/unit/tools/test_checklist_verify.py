@@ -52,10 +52,13 @@ def test_a_complaint_names_line_test_function_and_way() -> None:
 
 
 PROGRAM = """
+import time
+
 def double(x: int) -> int:
     return 2 * x
 
 def is_over() -> bool:
+    time.sleep(0.5)
     return True
 """
 TESTS = """
@@ -156,6 +159,7 @@ def test_lines_are_chosen_by_name_or_by_section() -> None:
     assert verify.Chosen().has_line("S0.1")
 
 
+#: With nothing broken it takes longer than with what raises, and has to be waited for all the same.
 HANGING = """
 import pytest
 from program_under_test import is_over
