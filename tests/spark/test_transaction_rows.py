@@ -98,7 +98,6 @@ def test_what_was_left_before_is_read_committed(topic: Topic) -> None:
     left = topic.end
     named = topic.open("task", "new")
     topic.committed("of another application")
-    topic.end += 1
 
     assert topic.read(0, left, named) == ["left", "there", "new"]
 
