@@ -15,6 +15,8 @@ from tools.fuzz import TARGETS, target
 from tools.fuzz.corpus import FOLDER, load
 
 every_target = pytest.mark.parametrize("name", TARGETS)
+#: Behind these is a whole broker, which it takes seconds to import where each branch is to be counted.
+_DEAR = ("broker", "coordinators", "logins")
 
 
 def mutated(data: bytes, source: random.Random) -> bytes:
@@ -55,7 +57,9 @@ def test_the_corpus_stays_small() -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("atheris") is None, reason="atheris has no wheel for this platform")
-@every_target
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in _DEAR else name for name in TARGETS]
+)
 def test_a_short_search_guided_by_coverage_finds_nothing(name: str, tmp_path: Path) -> None:
     root = str(Path(__file__).parents[2])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))}

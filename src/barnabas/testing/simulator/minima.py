@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 #: From so many seeds on the numbers are held against the minima.
-ENOUGH_SEEDS = 30
+ENOUGH_SEEDS = 15
 #: A minimum is held from as many seeds on as make it this large: of what is rarer chance decides whether it happens.
 FEWEST = 5
 

@@ -155,14 +155,15 @@ def test_a_task_whose_processes_are_lost_again_and_again_ends_the_batch() -> Non
         steps.send(batch_protocol.Outcome("0_1", 2, None))
 
 
+@pytest.mark.parametrize("first", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("takes_over", ["before its tasks begin", "when it commits, as Spark's sink does"])
 def test_a_driver_that_comes_back_aborts_nothing_of_the_run_after_it(
-    takes_over: str, monkeypatch: pytest.MonkeyPatch
+    takes_over: str, first: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It repeats batch 0, which another has decided, while the next run is at its first batch, which is batch 1."""
     if takes_over.startswith("when"):
         monkeypatch.setattr(protocol, "take_over", taking_over_late)
-    for at, turns in itertools.product(range(4, 12), range(8)):
+    for at, turns in itertools.product(range(4, 12), range(first, 8, 2)):
         cluster, checkpoint = model.Cluster(), sink.Checkpoint()
         back = beginning(cluster, checkpoint, "r1")
         while opened(cluster, "r1") < model.TASKS or not is_of_a_driver(back.request()):
