@@ -5,17 +5,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
-from tests.peers import foreign_programs
+from tests.interop.streams_test_driver import kafkas_answers
 from tools.streams_vectors.__main__ import difference_of
 from tools.streams_vectors.random_cases import draw, draw_cached, draw_with_headers
 from tools.streams_vectors.richer_cases import draw_richer
@@ -28,22 +25,11 @@ def sorted_names(described: str) -> str:
     return re.sub(r"\[([^]]*)]", lambda found: "[" + ", ".join(sorted(found[1].split(", "))) + "]", described)
 
 
-def kafkas_answers(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    lines = "".join(json.dumps(case) + "\n" for case in cases)
-    # Drivers of one application lock one directory, and other tests run drivers at the same time.
-    with tempfile.TemporaryDirectory() as folder:
-        options = ["-Xmx512m", "-XX:+UseSerialGC", f"-Djava.io.tmpdir={folder}"]
-        command = ["java", *options, "-cp", foreign_programs.test_driver_class_path(), "Cases"]
-        done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=3000, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
 def differences(seeds: Iterable[int], drawn: Callable[[int], dict[str, Any]] = draw) -> tuple[dict[str, str], int]:
     """What differs by case, and how many topologies Kafka built."""
     cases = [drawn(seed) for seed in seeds]
     found, built = {}, 0
-    for case, answer in zip(cases, kafkas_answers(cases), strict=True):
+    for case, answer in zip(cases, kafkas_answers("Cases", cases), strict=True):
         if "refused" in answer:  # some topologies cannot be; the vectors hold with which errors
             if "error" not in run(case | {"expected": {}}):
                 found[case["name"]] = f"only Kafka refuses it: {answer['refused']}"

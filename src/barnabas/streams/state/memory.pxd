@@ -32,6 +32,7 @@ cdef class MemoryMap(OrderedBytes):
     cdef object _add(self, bytes key)
     @cython.locals(at=Py_ssize_t, keys=list)
     cdef object _remove(self, bytes key)
+    cdef object _sort(self)
     @cython.locals(begin=Py_ssize_t, end=Py_ssize_t, at=Py_ssize_t, chosen=list)
     cdef list _chosen(self, bytes first, bytes last, bint open_end)
     @cython.locals(begin=Py_ssize_t, end=Py_ssize_t, keys=list)

@@ -149,6 +149,22 @@ class MemoryMap(OrderedBytes):
             found.append((key, data[key]))
         return found
 
+    def beside(self, key: bytes | None, reverse: bool, included: bool = False) -> bytes | None:
+        """Return the first key after `key`, or the last before it: see `NavigableMap` of `skip_list_map`."""
+        self._sort()
+        lists = self._lists
+        at = (len(lists) - 1 if reverse else 0) if key is None else self._list_of(key)
+        keys = lists[at]
+        if reverse:
+            position = (len(keys) if key is None else place(keys, key, included, 0, len(keys))) - 1
+            if position >= 0:
+                return keys[position]
+            return lists[at - 1][-1] if at > 0 else None
+        position = 0 if key is None else place(keys, key, not included, 0, len(keys))
+        if position < len(keys):
+            return keys[position]
+        return lists[at + 1][0] if at + 1 < len(lists) else None
+
     def _add(self, key: bytes) -> None:
         at = self._list_of(key)
         keys = self._lists[at]
@@ -175,11 +191,14 @@ class MemoryMap(OrderedBytes):
             self._near, self._low, self._high = at, 0, len(self._lists[at])
         return at
 
-    def _chosen(self, first: bytes | None, last: bytes | None, open_end: bool) -> list[bytes]:
+    def _sort(self) -> None:
         if not self._lists:
             keys = sorted(self._data)
             self._lists = [keys[at : at + _LENGTH] for at in range(0, len(keys), _LENGTH)] or [[]]
             self._bounds = [b"", *(keys[0] for keys in self._lists[1:])]
+
+    def _chosen(self, first: bytes | None, last: bytes | None, open_end: bool) -> list[bytes]:
+        self._sort()
         begin = 0 if first is None else self._list_of(first)
         end = len(self._lists) - 1 if last is None else place(self._bounds, last, True, begin + 1, begin + 1) - 1
         if begin == end:

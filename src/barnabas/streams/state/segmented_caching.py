@@ -7,6 +7,7 @@ Source: Kafka's CachingWindowStore, TimeOrderedCachingWindowStore, CachingSessio
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -80,24 +81,38 @@ class _SegmentedCache(StoreCache):
         return _SEGMENT.pack(time // self._interval_ms) + key
 
     def _segments(self, first: int, last: int, reverse: bool) -> Iterator[tuple[bytes, int, int]]:
-        """Yield prefix, first and last millisecond of the segments that are here, from one time to another."""
-        lowest, highest = max(0, first) // self._interval_ms, last // self._interval_ms
-        for prefix in self._cache.prefixes(reverse):
-            number = _SEGMENT.unpack(prefix)[0]
-            if lowest <= number <= highest:
-                yield prefix, number * self._interval_ms, (number + 1) * self._interval_ms - 1
+        """Yield prefix, first and last millisecond of the segments from one time to another, as the caller goes on.
+
+        The first is there in any case, as in Kafka: what comes into it later is not seen.
+        """
+        lowest, highest = max(0, first) // self._interval_ms, max(0, last) // self._interval_ms
+        number = highest if reverse else lowest
+        while True:
+            yield _SEGMENT.pack(number), number * self._interval_ms, (number + 1) * self._interval_ms - 1
+            there = (_SEGMENT.unpack(prefix)[0] for prefix in self._cache.prefixes(reverse))
+            found = next((each for each in there if (each < number if reverse else each > number)), None)
+            if found is None or not lowest <= found <= highest:
+                return
+            number = found
 
     def _passed(self, ranges: Iterator[Range], reverse: bool) -> Iterator[Cached]:
-        for lower, upper in ranges:
-            yield from self._cache.range(lower, upper, reverse)
+        """Yield what the cache has in some ranges: in the first as of now, in others when their turn comes."""
+        lower, upper = next(ranges)
+        later = (entry for lower, upper in ranges for entry in self._cache.range(lower, upper, reverse))
+        return chain(self._cache.range(lower, upper, reverse), later)
 
 
 class WindowCache(_SegmentedCache):
     """The cache of a window store without duplicates, whose windows are in the order of their keys."""
 
+    def __init__(self, store: Any, shared: RecordCache, segment_interval_ms: int) -> None:
+        super().__init__(store, shared, segment_interval_ms)
+        self._observed_start = -1
+
     def put(self, key: bytes, start: int, value: bytes | None) -> None:
         """Keep the value of a window; None deletes."""
         self._keep(self._key_of(key, start), value)
+        self._observed_start = max(self._observed_start, start)
 
     def get(self, key: bytes, start: int) -> bytes | None:
         """Return the value of a window, None for none."""
@@ -123,10 +138,17 @@ class WindowCache(_SegmentedCache):
         return self._cache_key(window_key(key, start, 0), start)
 
     def _asked(self, asked: Lookup) -> Iterator[Cached]:
-        for key, value in self._passed(self._ranges(asked), asked.reverse):
+        return self._chosen(self._passed(self._ranges(asked), asked.reverse), asked)
+
+    def _chosen(self, passed: Iterator[Cached], asked: Lookup) -> Iterator[Cached]:
+        for key, value in passed:
             found, start = self.split(key)
             if asked.has(found) and asked.first <= start <= asked.last:
                 yield key, value
+
+    def _segments_of(self, asked: Lookup) -> Iterator[tuple[bytes, int, int]]:
+        last = min(asked.last, self._observed_start) if asked.reverse else asked.last
+        return self._segments(asked.first, last, asked.reverse)
 
     def _ranges(self, asked: Lookup) -> Iterator[Range]:
         if asked.of_all:
@@ -145,7 +167,7 @@ class WindowCache(_SegmentedCache):
         )
 
     def _ranges_by_segment(self, asked: Lookup) -> Iterator[tuple[bytes, bytes]]:
-        for prefix, begin, end in self._segments(asked.first, asked.last, asked.reverse):
+        for prefix, begin, end in self._segments_of(asked):
             if asked.same is not None:
                 first = begin if asked.reverse else max(asked.first, begin)
                 upper = window_key(asked.same, min(asked.last, end), MAX_INT)
@@ -179,8 +201,8 @@ class TimeOrderedWindowCache(WindowCache):
     def _key_of(self, key: bytes, start: int) -> bytes:
         return self._cache_key(_by_time(key, start, 0), start)
 
-    def _asked(self, asked: Lookup) -> Iterator[Cached]:
-        for key, value in self._passed(self._ranges(asked), asked.reverse):
+    def _chosen(self, passed: Iterator[Cached], asked: Lookup) -> Iterator[Cached]:
+        for key, value in passed:
             found, start = self.split(key)
             if start < asked.first if asked.reverse else start > asked.last:
                 return
@@ -188,7 +210,7 @@ class TimeOrderedWindowCache(WindowCache):
                 yield key, value
 
     def _ranges(self, asked: Lookup) -> Iterator[Range]:
-        for prefix, begin, end in self._segments(asked.first, asked.last, asked.reverse):
+        for prefix, begin, end in self._segments_of(asked):
             first = begin if asked.reverse else max(asked.first, begin)
             if asked.same is not None:
                 lower = _by_time(asked.same, first, 0)
@@ -209,9 +231,11 @@ class IndexedWindowCache(TimeOrderedWindowCache):
 
     def _asked(self, asked: Lookup) -> Iterator[Cached]:
         if asked.of_all:
-            yield from super()._asked(asked)
-            return
-        for index_key, _ in self._passed(self._index_ranges(asked), asked.reverse):
+            return super()._asked(asked)
+        return self._by_index(self._passed(self._index_ranges(asked), asked.reverse), asked)
+
+    def _by_index(self, passed: Iterator[Cached], asked: Lookup) -> Iterator[Cached]:
+        for index_key, _ in passed:
             found, start, _ = split_window_key(index_key[9:])
             key = self._key_of(found, start)
             entry = self._cache.get(key)
@@ -292,7 +316,10 @@ class SessionCache(_SegmentedCache):
         return merged(self._asked(asked), behind, store_key, made, asked.reverse)
 
     def _asked(self, asked: Lookup) -> Iterator[Cached]:
-        for key, value in self._passed(self._ranges(asked), asked.reverse):
+        return self._chosen(self._passed(self._ranges(asked), asked.reverse), asked)
+
+    def _chosen(self, passed: Iterator[Cached], asked: Lookup) -> Iterator[Cached]:
+        for key, value in passed:
             found, start, end = split_session_key(key[8:])
             if asked.has(found) and end >= asked.first and start <= asked.last:
                 yield key, value
@@ -311,7 +338,9 @@ class SessionCache(_SegmentedCache):
         return iter([(lower_bound, upper_bound)])
 
     def _ranges_by_segment(self, key: bytes, asked: Lookup) -> Iterator[Range]:
-        for prefix, begin, end in self._segments(asked.first, self._observed_end, asked.reverse):
+        for prefix, begin, end in self._segments(
+            asked.first, self._observed_end if asked.reverse else MAX_LONG, asked.reverse
+        ):
             first = begin if asked.reverse else max(asked.first, begin)
             upper = session_key(key, min(asked.last, end), end)
             yield prefix + session_key(key, 0, first), prefix + upper

@@ -11,10 +11,8 @@ try:
 except ImportError:
     from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
-from bisect import bisect_left, insort
 from collections.abc import Iterator
 from struct import Struct
-from typing import Any
 
 from barnabas.streams.serdes.window_keys import MAX_LONG, split_session_key
 from barnabas.streams.state.memory import Backend
@@ -201,102 +199,6 @@ class TimeOrderedSessionSegments(SessionSegments):
                 if end > latest_end:
                     break
                 yield data[17:], start, end, value
-
-
-class InMemorySessions:
-    """Sessions in memory, sorted by end, key, start (the last first): Kafka's InMemorySessionStore."""
-
-    def __init__(self, retention_ms: int) -> None:
-        self._retention_ms = retention_ms
-        self._ends: dict[int, dict[bytes, dict[int, bytes]]] = {}
-        #: All ends in order, and those of each key: what one key has is found without a look at the others.
-        self._sorted: list[int] = []
-        self._of_key: dict[bytes, set[int]] = {}
-        self.observed_stream_time = -1
-
-    def put(self, key: bytes, start: int, end: int, value: bytes | None) -> bool:
-        """Keep a value, or delete it with None; return False when the session is too old."""
-        self._drop_expired()
-        self.observed_stream_time = max(self.observed_stream_time, end)
-        if end <= self.observed_stream_time - self._retention_ms:
-            return False
-        if value is None:
-            self.remove(key, start, end)
-            return True
-        keys = self._ends.get(end)
-        if keys is None:
-            keys = self._ends[end] = {}
-            insort(self._sorted, end)
-        keys.setdefault(key, {})[start] = value
-        self._of_key.setdefault(key, set()).add(end)
-        return True
-
-    def remove(self, key: bytes, start: int, end: int) -> None:
-        """Forget a session."""
-        keys = self._ends.get(end, {})
-        starts = keys.get(key, {})
-        starts.pop(start, None)
-        if key in keys and not starts:
-            del keys[key]
-            self._forget_end_of(key, end)
-            if not keys:
-                del self._ends[end]
-                del self._sorted[bisect_left(self._sorted, end)]
-
-    def _forget_end_of(self, key: bytes, end: int) -> None:
-        ends = self._of_key[key]
-        ends.remove(end)
-        if not ends:
-            del self._of_key[key]
-
-    def get(self, key: bytes, start: int, end: int) -> bytes | None:
-        """Return the value of a session, None for none."""
-        if end <= self.observed_stream_time - self._retention_ms:
-            return None
-        return self._ends.get(end, {}).get(key, {}).get(start)
-
-    def find(
-        self, first_key: bytes | None, last_key: bytes | None, earliest_end: int, latest_start: int, reverse: bool
-    ) -> Iterator[Session]:
-        """Yield the sessions of keys, None for no bound, that touch a span of time."""
-        self._drop_expired()
-        if first_key is not None and first_key == last_key:
-            ends = sorted(end for end in self._of_key.get(first_key, ()) if end >= earliest_end)
-        else:
-            ends = self._sorted[bisect_left(self._sorted, earliest_end) :]
-        if reverse:
-            ends.reverse()
-        for end in ends:
-            keys = self._ends.get(end, {})
-            for key in _chosen(keys, first_key, last_key, reverse):
-                starts = keys.get(key, {})
-                for start in sorted((start for start in starts if start <= latest_start), reverse=not reverse):
-                    value = starts.get(start)
-                    if value is not None:  # it may have been removed since
-                        yield key, start, end, value
-
-    def find_ended(self, earliest_end: int, latest_end: int) -> Iterator[Session]:
-        """Yield the sessions that ended between two times, both included."""
-        for session in self.find(None, None, earliest_end, MAX_LONG, False):
-            if session[2] > latest_end:
-                return
-            yield session
-
-    def _drop_expired(self) -> None:
-        oldest = self.observed_stream_time - self._retention_ms + 1
-        count = bisect_left(self._sorted, oldest)
-        for end in self._sorted[:count]:
-            for key in self._ends.pop(end):
-                self._forget_end_of(key, end)
-        del self._sorted[:count]
-
-
-def _chosen(keys: dict[bytes, Any], first: bytes | None, last: bytes | None, reverse: bool) -> list[bytes]:
-    """Return the keys from one to another in order, None for no bound."""
-    if first is not None and first == last:
-        return [first] if first in keys else []
-    within = (key for key in keys if (first is None or key >= first) and (last is None or key <= last))
-    return sorted(within, reverse=reverse)
 
 
 def _split(entries: Iterator[tuple[bytes, bytes]]) -> Iterator[Session]:

@@ -7,13 +7,14 @@ from typing import Any
 
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.serdes.join_side import LeftOrRightValueSerde, TimestampedKeyAndJoinSideSerde
+from barnabas.streams.state.in_memory_session import InMemorySessions
 from barnabas.streams.state.in_memory_window import InMemoryWindows
 from barnabas.streams.state.join_list import JoinListStore
 from barnabas.streams.state.key_value import KeyValueStore, LRUStore, TimestampedKeyValueStore
 from barnabas.streams.state.memory import Backend, BytesMap, MemoryBackend, OrderedBytes
 from barnabas.streams.state.segmented_caching import IN_MEMORY_INTERVAL_MS
 from barnabas.streams.state.session import SessionBytes, SessionStore
-from barnabas.streams.state.session_bytes import InMemorySessions, SessionSegments, TimeOrderedSessionSegments
+from barnabas.streams.state.session_bytes import SessionSegments, TimeOrderedSessionSegments
 from barnabas.streams.state.store import StateStore
 from barnabas.streams.state.time_ordered_buffer import TimeOrderedChangeBuffer, TimeOrderedKeyValueBuffer
 from barnabas.streams.state.value_format import HeadersFormat, TimestampedFormat

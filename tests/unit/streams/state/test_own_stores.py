@@ -31,8 +31,8 @@ from barnabas.streams import (
     TopologyTestDriver,
 )
 from barnabas.streams.state.changelog_record import ChangelogRecord
+from barnabas.streams.state.in_memory_session import InMemorySessions
 from barnabas.streams.state.in_memory_window import InMemoryWindows
-from barnabas.streams.state.session_bytes import InMemorySessions
 
 CONFIG = {
     "application.id": "app",
