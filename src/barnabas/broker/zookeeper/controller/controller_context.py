@@ -130,6 +130,8 @@ class ControllerContext:
         self.assignments: dict[str, dict[int, ReplicaAssignment]] = {}
         self.leadership: dict[TopicPartition, LeaderAndIsr] = {}
         self.partitions_being_reassigned: set[TopicPartition] = set()
+        #: By partition the brokers that are to delete replicas which a reassignment has taken away from them.
+        self.replicas_stopping: dict[TopicPartition, set[int]] = {}
         self.partition_states: dict[TopicPartition, PartitionState] = {}
         self.replica_states: dict[Replica, ReplicaState] = {}
         self.offline_directories: dict[int, set[TopicPartition]] = {}
@@ -175,7 +177,7 @@ class ControllerContext:
             self.partitions_being_reassigned.discard(partition)
             for offline in self.offline_directories.values():
                 offline.discard(partition)
-            for broker in assignment.replicas:
+            for broker in (*assignment.replicas, *self.replicas_stopping.pop(partition, ())):
                 self.replica_states.pop(Replica(partition, broker), None)
 
     def is_queued_for_deletion(self, topic: str) -> bool:

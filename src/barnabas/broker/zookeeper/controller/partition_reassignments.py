@@ -45,7 +45,7 @@ class PartitionReassignments:
         self._partitions = partitions
         self._replicas = replicas
         #: The brokers that have not answered yet that they have deleted their replicas.
-        self._stopping: dict[TopicPartition, set[int]] = {}
+        self._stopping = environment.context.replicas_stopping
 
     # -- what is asked for -------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from barnabas.broker.zookeeper.controller import controller_znodes
 from barnabas.broker.zookeeper.controller.controller_context import ReplicaAssignment
 from barnabas.broker.zookeeper.operations import Create
 from barnabas.protocol.messages.stop_replica_request import StopReplicaRequest
-from tests.support.controller_world import ControllerWorld
+from tests.support.controller_world import ControllerWorld, Way
 from tests.unit.broker.zookeeper.controller.test_controller_topics import FLIGHTS, result, world_with
 
 
@@ -330,3 +330,30 @@ def test_what_an_old_tool_has_written_is_reassigned() -> None:
     world.settle()
     assert world.topic("flights").adding[0] == (3,)
     assert controller_znodes.REASSIGNMENTS not in world.zookeeper.nodes
+
+
+def test_what_a_reassignment_waits_for_is_forgotten_with_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that answers, or dies, after the topic has gone brings nothing of it back."""
+    world = world_with([1, 2])
+    arrive = Way.arrive
+    monkeypatch.setattr(Way, "arrive", lambda way: way.requester.node.id != 2 and arrive(way))
+    world.reassign("flights", {0: [1, 3]})
+    take_steps(world)
+    world.join_isrs()
+    take_steps(world)
+    context = world.controller.controller.active.context  # type: ignore[union-attr]
+    assert context.replicas_stopping == {FLIGHTS: {2}}
+    world.delete("flights")
+    take_steps(world)
+    assert not world.topics
+    monkeypatch.undo()
+    world.kill(2)
+    assert not context.replicas_stopping
+    assert not context.topics
+    assert not context.replica_states
+
+
+def take_steps(world: ControllerWorld) -> None:
+    for _ in range(2000):
+        for one in world.steps():
+            one()
