@@ -1,7 +1,8 @@
 """A broker as controllers see it: what they tell it, and what it keeps, by the rules of Apache Kafka 3.9.
 
-By those of ours is what it does with replicas that were moved away while it was taken for dead
-(`tests/unit/broker/zookeeper/test_last_lives.py`): Apache Kafka keeps their logs.
+One of ours looks itself what has gone when another controller comes, and sets replicas aside that were moved away
+while it was taken for dead (`tests/unit/broker/zookeeper/test_last_lives.py`). Apache Kafka keeps all that, and answers
+who asks for it (`inquiries`).
 """
 
 from __future__ import annotations
@@ -11,11 +12,29 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from barnabas import errors
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
+from barnabas.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
+from barnabas.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
+from barnabas.protocol.messages.describe_log_dirs_response import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from barnabas.protocol.messages.fetch_request import FetchRequest
+from barnabas.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from barnabas.protocol.messages.leader_and_isr_request import LeaderAndIsrRequest
 from barnabas.protocol.messages.leader_and_isr_response import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrResponse,
     LeaderAndIsrTopicError,
+)
+from barnabas.protocol.messages.metadata_request import MetadataRequest
+from barnabas.protocol.messages.metadata_response import (
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
 )
 from barnabas.protocol.messages.stop_replica_request import StopReplicaRequest
 from barnabas.protocol.messages.stop_replica_response import StopReplicaPartitionError, StopReplicaResponse
@@ -27,6 +46,9 @@ if TYPE_CHECKING:
     from tests.support.controller_world import ControllerWorld
 
 _DURING_DELETE = -2
+#: What is asked for here, by API the newest version of Apache Kafka 3.9; one of ours serves what came later, too.
+_SERVED = {ApiKey.FETCH: 17, ApiKey.METADATA: 12, ApiKey.DESCRIBE_LOG_DIRS: 4}
+_SERVED_BY_OURS = {**_SERVED, ApiKey.STREAMS_GROUP_HEARTBEAT: 1}
 
 
 @dataclass
@@ -40,6 +62,11 @@ class HeldReplica:
     partition_epoch: int
     replicas: list[int]
     is_stopped: bool = False
+
+    @property
+    def is_served(self) -> bool:
+        """Whether the broker has been told of it in this life."""
+        return not self.is_stopped or self.leader_epoch >= 0
 
 
 @dataclass
@@ -59,6 +86,9 @@ class ModelBroker:
     unconfirmed: set[TopicPartition] = field(default_factory=set)
     life: int = -1
     received: list[Any] = field(default_factory=list)
+    #: Whether it is one of Apache Kafka; and whether it tells others what it has.
+    is_theirs: bool = False
+    is_silent: bool = False
 
     def forget(self) -> None:
         """Lose what is in memory only."""
@@ -68,7 +98,9 @@ class ModelBroker:
             held.is_stopped, held.leader, held.leader_epoch = True, -1, -1
 
     def take(self, request: Any) -> Any:
-        """Carry out a request of a controller."""
+        """Carry out a request of a controller, or answer a question."""
+        if type(request) in _ANSWER:
+            return _ANSWER[type(request)](self, request)
         self.received.append(request)
         if request.controller_epoch < self.controller_epoch:
             return _response(request, errors.ControllerMovedError.code)
@@ -78,7 +110,7 @@ class ModelBroker:
         if is_another or request.broker_epoch > self.life:
             self.unconfirmed = set(self.replicas)
         self.controller_epoch, self.life = request.controller_epoch, max(self.life, request.broker_epoch)
-        if is_another:
+        if is_another and not self.is_theirs:
             self._look_for_gone_topics()
         return _TAKE[type(request)](self, request)
 
@@ -120,7 +152,8 @@ class ModelBroker:
                 self._set_aside_if_moved(name, topic.topic_id, state)
                 if state.leader == _DURING_DELETE:
                     self.metadata.pop(name, None)
-                    self.topic_ids.pop(topic.topic_name, None)
+                    if all(one.topic != topic.topic_name for one in self.metadata):
+                        self.topic_ids.pop(topic.topic_name, None)
                 else:
                     self.metadata[name] = state
                     self.topic_ids[topic.topic_name] = topic.topic_id
@@ -133,7 +166,7 @@ class ModelBroker:
     def _set_aside_if_moved(self, name: TopicPartition, topic_id: bytes, state: Any) -> None:
         """Serve a replica no more that was moved away while this broker was taken for dead: no StopReplica comes."""
         held = self.replicas.get(name)
-        if held is None or name not in self.unconfirmed:
+        if held is None or name not in self.unconfirmed or self.is_theirs:
             return
         is_mine, is_another = self.id in state.replicas, held.topic_id != topic_id
         if state.leader == _DURING_DELETE:
@@ -156,11 +189,62 @@ class ModelBroker:
                 elif held is not None and name in self.failing:
                     code = errors.KafkaStorageError.code
                 elif held is not None and state.delete_partition:
+                    self.world.deletes(self.id, name, held.topic_id)
                     del self.replicas[name]
                 elif held is not None:
                     held.is_stopped, held.leader = True, -1
                 parts.append(StopReplicaPartitionError(*name, code))
         return StopReplicaResponse(partition_errors=parts)
+
+    # -- questions -----------------------------------------------------------------------------------------------
+
+    def _api_versions(self, request: ApiVersionsRequest) -> ApiVersionsResponse:
+        served = _SERVED if self.is_theirs else _SERVED_BY_OURS
+        return ApiVersionsResponse(api_keys=[ApiVersion(api_key=key, max_version=top) for key, top in served.items()])
+
+    def _metadata(self, request: MetadataRequest) -> MetadataResponse:
+        assert request.topics is None
+        topics: dict[str, MetadataResponseTopic] = {}
+        for name in () if self.is_silent else self.metadata:
+            made = MetadataResponseTopic(name=name.topic, topic_id=self.topic_ids[name.topic])
+            part = MetadataResponsePartition(partition_index=name.partition)
+            topics.setdefault(name.topic, made).partitions.append(part)
+        return MetadataResponse(topics=list(topics.values()))
+
+    def _describe_log_dirs(self, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+        assert request.topics is None
+        if self.is_silent:
+            return DescribeLogDirsResponse(error_code=errors.ClusterAuthorizationError.code)
+        topics: dict[str, DescribeLogDirsTopic] = {}
+        for name, held in self.replicas.items():
+            part = DescribeLogDirsPartition(partition_index=name.partition, offset_lag=0 if held.is_served else -1)
+            topics.setdefault(name.topic, DescribeLogDirsTopic(name=name.topic)).partitions.append(part)
+        return DescribeLogDirsResponse(results=[DescribeLogDirsResult(topics=list(topics.values()))])
+
+    def _fetch(self, request: FetchRequest) -> FetchResponse:
+        names = {topic_id: name for name, topic_id in self.topic_ids.items()}
+        topics = []
+        for topic in request.topics:
+            parts = [
+                PartitionData(
+                    partition_index=part.partition,
+                    error_code=self._fetch_error(names.get(topic.topic_id), topic.topic_id, part),
+                )
+                for part in topic.partitions
+            ]
+            topics.append(FetchableTopicResponse(topic_id=topic.topic_id, partitions=parts))
+        return FetchResponse(responses=topics)
+
+    def _fetch_error(self, topic: str | None, topic_id: bytes, part: Any) -> int:
+        if topic is None:
+            return errors.UnknownTopicIdError.code
+        held = self.replicas.get(TopicPartition(topic, part.partition))
+        if held is None or not held.is_served:
+            return errors.NotLeaderOrFollowerError.code
+        if held.topic_id != topic_id:
+            return errors.InconsistentTopicIdError.code
+        assert part.current_leader_epoch > held.leader_epoch, "it would be read"
+        return errors.UnknownLeaderEpochError.code
 
     @property
     def led(self) -> list[TopicPartition]:
@@ -181,4 +265,10 @@ _TAKE: dict[type, Callable[[ModelBroker, Any], Any]] = {
     LeaderAndIsrRequest: ModelBroker._leader_and_isr,
     UpdateMetadataRequest: ModelBroker._update_metadata,
     StopReplicaRequest: ModelBroker._stop_replica,
+}
+_ANSWER: dict[type, Callable[[ModelBroker, Any], Any]] = {
+    ApiVersionsRequest: ModelBroker._api_versions,
+    MetadataRequest: ModelBroker._metadata,
+    DescribeLogDirsRequest: ModelBroker._describe_log_dirs,
+    FetchRequest: ModelBroker._fetch,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from barnabas.broker.instant import Instant
@@ -136,7 +136,7 @@ class Member:
     def __init__(self, world: ControllerWorld, number: int) -> None:
         self.world = world
         self.id = number
-        self.broker = ModelBroker(number, world)
+        self.broker = ModelBroker(number, world, is_theirs=number in world.theirs)
         self.is_running = self.is_paused = False
         self.port = 0
 
@@ -216,6 +216,8 @@ class Member:
             self.session.submit(Get(path), lambda found: self._registered(session_id, found))
         elif isinstance(result, Created) or (isinstance(result, Znode) and result.owner == session_id):
             self.is_registered_in, self.broker.broker_epoch = session_id, result.created
+            if self.broker.is_theirs:
+                return
             # no controller tells it what has gone while it was not registered.
             self.broker.metadata.clear()
             self.controller.registered()
@@ -257,7 +259,10 @@ class ControllerWorld:
         seed: int = 0,
         rebalances: bool = False,
         zookeeper: ModelZooKeeper | None = None,
+        theirs: Collection[int] = (),
     ) -> None:
+        """Those of `theirs` are brokers of Apache Kafka that are not elected."""
+        self.theirs = theirs
         self.random = random.Random(seed)
         self.rebalances = rebalances
         self.allows_unclean = False
@@ -312,6 +317,13 @@ class ControllerWorld:
         """Take note of a leader: there is one for each epoch."""
         known = self.leaders.setdefault((name, topic_id, epoch), broker)
         assert known == broker, f"{name} is led by {known} and by {broker} in epoch {epoch}"
+
+    def deletes(self, number: int, name: TopicPartition, topic_id: bytes) -> None:
+        """Take note of a log that a broker was told to delete: of a topic that stays none does that is in sync."""
+        if name.topic not in self.topics or f"{znodes.DELETE_TOPICS}/{name.topic}" in self.zookeeper.nodes:
+            return
+        is_of_it = self.topic(name.topic).topic_id == topic_id and self.data(znodes.state_path(*name)) is not None
+        assert not is_of_it or number not in self.state(*name).isr, f"{number} is in sync, and deletes {name}"
 
     # -- steps -------------------------------------------------------------------------------------------------------
 

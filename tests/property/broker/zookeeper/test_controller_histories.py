@@ -8,7 +8,7 @@ topics, brokers and ZooKeeper say the same, and nothing is half done.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
@@ -96,9 +96,11 @@ class History:
         """What may happen; of several alike one is more frequent."""
         return EVENTS
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, theirs: Collection[int] = ()) -> None:
+        """Those of `theirs` are brokers of Apache Kafka."""
         self.random = random.Random(seed)
-        self.world = ControllerWorld(4, seed=seed, zookeeper=WatchedZooKeeper(), rebalances=seed % 2 == 0)
+        zookeeper, rebalances = WatchedZooKeeper(), seed % 2 == 0
+        self.world = ControllerWorld(4, seed=seed, zookeeper=zookeeper, rebalances=rebalances, theirs=theirs)
         self.world.start()
         self.expiring: list[Member] = []
 
@@ -324,8 +326,11 @@ class History:
             promise(member.broker.alive == set(world.members), f"broker {member.id} knows of {member.broker.alive}")
             assigned = {_named(name) for name, (*_, replicas) in expected.items() if member.id in replicas}
             # A log that a restarted broker is told nothing of is set aside by the broker itself (`StrayLogs`).
-            strays = {name for name, held in member.broker.replicas.items() if not held.is_stopped} - assigned
+            strays = self.served(member) - assigned
             promise(not strays, f"broker {member.id} keeps logs that it has no replicas of: {sorted(strays)}")
+
+    def served(self, member: Member) -> set[TopicPartition]:
+        return {name for name, held in member.broker.replicas.items() if not held.is_stopped}
 
     def check_replicas(self, topic: str, index: int, topic_id: bytes, state: znodes.PartitionState) -> None:
         for number in state.isr:

@@ -17,6 +17,7 @@ from barnabas.broker.zookeeper.controller.controller_stats import (
     TOPICS_AGAIN,
 )
 from barnabas.broker.zookeeper.controller.election import ElectionStrategy
+from barnabas.broker.zookeeper.controller.inquiries import Inquiries
 from barnabas.broker.zookeeper.controller.last_told import LastTold
 from barnabas.broker.zookeeper.controller.partition_reassignments import PartitionReassignments
 from barnabas.broker.zookeeper.controller.partition_state_machine import PartitionStateMachine
@@ -64,6 +65,7 @@ class ActiveController:
         self.deletions = TopicDeletionManager(environment, self.partitions, self.replicas)
         self.reassignments = PartitionReassignments(environment, self.partitions, self.replicas)
         self.preferred = PreferredLeaders(environment, self.partitions)
+        self._inquiries = Inquiries(environment, channels.ask, self._put_answer)
         self._of_path: dict[str, Callable[[], Program[None]]] = {
             znodes.BROKER_IDS: self._brokers_changed,
             znodes.TOPICS: self._topics_changed,
@@ -123,6 +125,7 @@ class ActiveController:
         yield from self.reassignments.resume(lambda assignment: True)
         yield from self.deletions.resume()
         yield from self.preferred.take_znode()
+        self._inquiries.begin(self.context.brokers.values())
 
     def _set_up_features(self) -> Program[None]:
         (result,) = yield [Get(controller_znodes.FEATURE)]
@@ -227,7 +230,7 @@ class ActiveController:
         for number in brokers:
             context.offline_directories.pop(number, None)
         self.tell_metadata(others, ())
-        self._tell_what_was_missed(brokers.values())
+        unsure = [broker for broker in brokers.values() if not self._tell_what_was_missed(broker)]
         # The first that they hear is all there is, and what is going: one in another session may know of it.
         self.tell_metadata(brokers, list(context.leadership))
         replicas = context.replicas_on(brokers.keys())
@@ -237,14 +240,16 @@ class ActiveController:
         # A partition that has only now got its first state begins with an ISR that no leader will propose.
         yield from self.reassignments.complete(sorted(context.partitions_being_reassigned))
         yield from self.deletions.resume_for({replica.partition.topic for replica in replicas})
+        self._inquiries.begin(unsure)
 
-    def _tell_what_was_missed(self, brokers: Iterable[LiveBroker]) -> None:
-        """Tell brokers that are taken back in the same life what has gone meanwhile: nothing else says so."""
-        for broker in brokers:
-            told = self._last_told.pop(broker.id, None)
-            if told is not None and told.epoch == broker.epoch:
-                batch = self.environment.new_batch()
-                batch.send_ends(broker.id, told.ended(self.context), told.moved_away(self.context))
+    def _tell_what_was_missed(self, broker: LiveBroker) -> bool:
+        """Tell a broker that is taken back in the same life what has gone meanwhile; whether that was all there is."""
+        told = self._last_told.pop(broker.id, None)
+        if told is None or told.epoch != broker.epoch:
+            return False
+        batch = self.environment.new_batch()
+        batch.send_ends(broker.id, told.ended(self.context), told.moved_away(self.context))
+        return self._inquiries.is_done(broker)
 
     def _brokers_failed(self, brokers: Sequence[int]) -> Program[None]:
         if not brokers:

@@ -40,10 +40,13 @@ class _Queued(NamedTuple):
     request: Message
     answered: Callable[[Message], None]
     since: float
+    is_question: bool
 
 
 class BrokerRequests:
     """What one broker is told; a `Requester`. Brokers take a request that comes twice for what it is: by its epochs.
+
+    A question changes nothing there: one that was not answered does not hold up what is to be told.
 
     `failed` is called when an answer was lost by a fault of this program.
     """
@@ -56,9 +59,9 @@ class BrokerRequests:
         self._queue: deque[_Queued] = deque()
         self._delayed_until = -inf
 
-    def submit(self, request: Message, answered: Callable[[Message], None]) -> None:
+    def submit(self, request: Message, answered: Callable[[Message], None], *, is_question: bool = False) -> None:
         """Line a request up."""
-        self._queue.append(_Queued(request, answered, self._stats.now()))
+        self._queue.append(_Queued(request, answered, self._stats.now(), is_question))
 
     def next_deadline(self) -> float:
         """See `Requester`."""
@@ -76,6 +79,9 @@ class BrokerRequests:
     def disconnected(self, now: float) -> None:
         """See `Requester`."""
         self._delayed_until = now + _BACKOFF
+        if self._queue and self._queue[0].is_question:
+            self._queue.rotate(-1)
+            self._is_sent = False
 
     def receive(self, response: Message, now: Instant) -> None:
         """See `Requester`."""
@@ -164,9 +170,18 @@ class ControllerChannelManager:
 
     def send(self, broker_id: int, request: Message, answered: Callable[[Message], None]) -> None:
         """Tell a broker; one that is not registered is left out."""
+        self._submit(broker_id, request, answered, is_question=False)
+
+    def ask(self, broker_id: int, request: Message, answered: Callable[[Message], None]) -> None:
+        """Ask a broker, behind what it is to be told; one that is not registered is left out."""
+        self._submit(broker_id, request, answered, is_question=True)
+
+    def _submit(
+        self, broker_id: int, request: Message, answered: Callable[[Message], None], *, is_question: bool
+    ) -> None:
         channel = self._brokers.get(broker_id)
         if channel is not None:
-            channel.requests.submit(request, answered)
+            channel.requests.submit(request, answered, is_question=is_question)
             self._channels.wake(channel.requests)
 
     def close(self) -> None:

@@ -50,6 +50,7 @@ TIMER_NAMES: dict[ControllerState, str] = {
 TAKING_OFFICE, BALANCE = "taking office", "the balance of leaderships"
 BROKERS_AGAIN, TOPICS_AGAIN = "what has become of brokers", "what has become of topics"
 LEADERS_ANSWERED, STOP_ANSWERED = "an answer to LeaderAndIsr", "an answer to StopReplica"
+INQUIRY_ANSWERED = "an answer to what a broker has"
 UNCLEAN, UNCLEAN_TOPIC = "unclean election", "unclean election of a topic"
 _OF_NAME = {
     TAKING_OFFICE: ControllerState.CONTROLLER_CHANGE,
