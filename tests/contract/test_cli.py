@@ -1,4 +1,7 @@
-"""The command line as people use it: the real command in a process of its own, against running brokers."""
+"""The command line as people use it: the real command in a process of its own, against running brokers.
+
+A command that is only waited for is forked by a process that has imported it (`ForkedCommands`).
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from typing import Any
 
 import pytest
 
+from tests.support.forked_commands import ForkedCommands
 from tests.support.patience import PATIENCE
 
 TIMEOUT = PATIENCE
@@ -21,7 +26,8 @@ TIMEOUT = PATIENCE
 class CommandLine:
     """Runs `barnabas` with the broker in its environment, as a shell does."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, commands: ForkedCommands, bootstrap_servers: str) -> None:
+        self._commands = commands
         self._environment = {**os.environ, "BARNABAS_BOOTSTRAP_SERVERS": bootstrap_servers}
         self._started: list[subprocess.Popen[str]] = []
 
@@ -40,17 +46,15 @@ class CommandLine:
 
     def run(self, *arguments: str, stdin: str = "", code: int = 0) -> str:
         """What it prints; it must end with `code`, and say something on stderr if that is not 0."""
-        process = self.start(*arguments)
-        out, err = process.communicate(stdin, TIMEOUT)
-        assert process.returncode == code, err
-        return out
+        done = self._commands.run(arguments, self._environment, stdin, TIMEOUT)
+        assert done.returncode == code, done.stderr
+        return done.stdout
 
     def fails(self, *arguments: str, stdin: str = "", code: int = 1) -> str:
         """What it complains about."""
-        process = self.start(*arguments)
-        _, err = process.communicate(stdin, TIMEOUT)
-        assert process.returncode == code, err
-        return err
+        done = self._commands.run(arguments, self._environment, stdin, TIMEOUT)
+        assert done.returncode == code, done.stderr
+        return done.stderr
 
     def json(self, *arguments: str, stdin: str = "") -> Any:
         return json.loads(self.run(*arguments, "-o", "json", stdin=stdin))
@@ -61,9 +65,15 @@ class CommandLine:
             process.communicate()
 
 
+@pytest.fixture(scope="module")
+def commands() -> Iterator[ForkedCommands]:
+    with closing(ForkedCommands()) as commands:
+        yield commands
+
+
 @pytest.fixture
-def barnabas(bootstrap_servers: str) -> Iterator[CommandLine]:
-    command_line = CommandLine(bootstrap_servers)
+def barnabas(commands: ForkedCommands, bootstrap_servers: str) -> Iterator[CommandLine]:
+    command_line = CommandLine(commands, bootstrap_servers)
     yield command_line
     command_line.close()
 
@@ -313,9 +323,9 @@ def test_metrics_of_clients_are_subscribed_to(barnabas: CommandLine, new_name: C
 
 
 def test_the_broker_may_be_named_by_option_setting_and_file(
-    bootstrap_servers: str, tmp_path: Any, new_name: Callable[[str], str]
+    commands: ForkedCommands, bootstrap_servers: str, tmp_path: Any, new_name: Callable[[str], str]
 ) -> None:
-    wrong = CommandLine("127.0.0.1:1")
+    wrong = CommandLine(commands, "127.0.0.1:1")
     file = tmp_path / "client.properties"
     file.write_text(f"bootstrap.servers={bootstrap_servers}\nacks=all\nmax.poll.records=7\n")
     try:

@@ -64,9 +64,10 @@ def build(directory: Path, *, pure: bool) -> Path:
 
 def install(directory: Path, requirement: str) -> Path:
     """The Python of a new environment that has nothing but this."""
-    venv.create(directory / "empty", with_pip=True)
+    venv.create(directory / "empty")
     empty = directory / "empty" / "bin" / "python"
-    subprocess.run([str(empty), "-m", "pip", "install", "-q", requirement], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(empty)]
+    subprocess.run([*pip, "install", "-q", "--no-compile", requirement], check=True)
     return empty
 
 
