@@ -17,11 +17,15 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.peers import jvm
+
 # A loaded machine is slow; that is no failure. `timeout` in pyproject.toml ends what hangs.
 settings.register_profile("new", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # The same examples each time: new ones are drawn at night, so that no change waits for another's fault.
 settings.register_profile("same", parent=settings.get_profile("new"), derandomize=True)
 settings.load_profile(os.environ.get("BARNABAS_EXAMPLES", "same"))
+
+jvm.live_short()
 
 HOOKS = str(Path(__file__).parent / "hooks")
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
+from tests.peers import jvm
 from tests.peers.maven import Jars
 from tests.support.node_folders import make_folder, remove_folder
 
@@ -70,7 +71,7 @@ def run_tool(
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's command-line tools by its class, such as org.apache.kafka.tools.TopicCommand."""
     properties = [f"-D{name}={value}" for name, value in (system or {}).items()]
-    command = ["java", "-Xmx512m", *properties, "-cp", class_path or classpath(), main_class, *arguments]
+    command = jvm.java("-Xmx512m", *properties, "-cp", class_path or classpath(), main_class, *arguments)
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
 
 
@@ -136,8 +137,8 @@ class ApacheKafka:
             options = ("-t", "YmFybmFiYXMtcGVlci0wMQ", "-c", str(properties), *self._format_options)
             self._java("kafka.tools.StorageTool", "format", *options)
         jars = self._class_path or classpath()
-        jvm = [f"-Xmx{self._heap}", *(f"-D{name}={value}" for name, value in self.system.items())]
-        command = [*self.prefix, "java", *jvm, "-cp", jars, "kafka.Kafka", str(properties)]
+        options = [f"-Xmx{self._heap}", *(f"-D{name}={value}" for name, value in self.system.items())]
+        command = [*self.prefix, *jvm.java(*options, "-cp", jars, "kafka.Kafka", str(properties))]
         with (self.folder / "kafka.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
 
@@ -179,7 +180,8 @@ class ApacheKafka:
         return "".join(f"{name}={value}\n" for name, value in settings.items())
 
     def _java(self, *arguments: str) -> None:
-        done = subprocess.run(["java", "-cp", classpath(), *arguments], capture_output=True, text=True, check=False)
+        command = jvm.java("-cp", classpath(), *arguments)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"{arguments[0]} failed: {done.stdout[-1000:]}{done.stderr[-1000:]}")
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
 
+from tests.peers import jvm
 from tests.peers.zookeeper import class_path
 
 _PROGRAM = Path(__file__).parents[1] / "interop/java-3.9/PasswordEncoders.java"
@@ -25,7 +26,7 @@ KEY_LENGTHS = (128, 192, 256)
 
 def ask(lines: Iterable[str]) -> list[str]:
     """Give lines to the Java program, and return its answers."""
-    command = ["java", "-cp", class_path(), str(_PROGRAM)]
+    command = jvm.java("-cp", class_path(), str(_PROGRAM))
     done = subprocess.run(command, input="\n".join(lines), capture_output=True, encoding="utf-8", check=True)
     return done.stdout.splitlines()
 

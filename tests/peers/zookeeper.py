@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.peers import jvm
 from tests.peers.apache_kafka import ApacheKafka, free_port
 from tests.peers.maven import Jars
 from tests.peers.mixed_cluster import BarnabasBroker, Replacements
@@ -121,7 +122,7 @@ class ZooKeeper:
         lines = [f"{name}={value}\n" for name, value in settings.items()]
         (self.folder / "zoo.cfg").write_text("".join(lines), encoding="utf-8")
         main = "org.apache.zookeeper.server.ZooKeeperServerMain"
-        command = ["java", "-Xmx128m", *options, "-cp", class_path(), main, str(self.folder / "zoo.cfg")]
+        command = jvm.java("-Xmx128m", *options, "-cp", class_path(), main, str(self.folder / "zoo.cfg"))
         with (self.folder / "zookeeper.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         deadline = time.monotonic() + 60
