@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -62,7 +63,7 @@ class _Cluster:
         )
         self.pids: dict[int, int] = {}
         #: What starts a broker that was ended, and those that were started so.
-        self._configs: dict[int, str] = {}
+        self._commands: dict[int, list[str]] = {}
         self._started: dict[int, subprocess.Popen[bytes]] = {}
         self._is_ready = threading.Event()
         self._said: list[str] = []
@@ -78,9 +79,9 @@ class _Cluster:
             found = re.match(r"broker (\d).* process (\d+)", line)
             if found is not None:
                 self.pids[int(found[1])] = int(found[2])
-            found = re.match(r"broker (\d) has ended .*`barnabas up --config (.*)` starts it again", line)
+            found = re.match(r"broker (\d) has ended .*`barnabas (up .*)` starts it again", line)
             if found is not None:
-                self._configs[int(found[1])] = found[2]
+                self._commands[int(found[1])] = shlex.split(found[2])
             if "settings" in line and "admin.properties" in line:
                 self._is_ready.set()
         self._is_ready.set()
@@ -98,8 +99,8 @@ class _Cluster:
             self._started[broker].wait(PATIENCE)
         else:
             os.kill(self.pids[broker], signal.SIGTERM)
-            eventually(lambda: broker in self._configs, PATIENCE)
-        self._started[broker] = subprocess.Popen([*_COMMAND, "up", "--config", self._configs[broker]])
+            eventually(lambda: broker in self._commands, PATIENCE)
+        self._started[broker] = subprocess.Popen([*_COMMAND, *self._commands[broker]])
 
     def close(self) -> None:
         """End all of it."""

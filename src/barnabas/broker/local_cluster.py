@@ -91,8 +91,12 @@ class LocalCluster:
         """Return what the processes that run have written to their standard errors."""
         return "".join(process.log_text() for _, process in sorted(self._running.items()))
 
+    def options_of(self, node_id: int) -> list[str]:
+        """Return the options of the `barnabas up` that a node is, by which it is started again."""
+        return ["--config", self.properties_of(node_id), "--allow-remote", *self._launching.options_of(node_id)]
+
     def properties_of(self, node_id: int) -> str:
-        """Return the path of a node's file; `barnabas up --config` starts it again."""
+        """Return the path of a node's file."""
         return f"{self._data_dir}/{self._name(node_id)}.properties"
 
     def take_ended(self) -> Iterator[tuple[int, int]]:
@@ -161,18 +165,15 @@ class LocalCluster:
             self._write(node_id, self._of_broker(node_id))
 
     def _run(self, node_id: int, own: Mapping[str, object]) -> NodeProcess:
-        path = self._write(node_id, own)
-        options = ["--config", path, "--allow-remote", *self._launching.options_of(node_id)]
-        return NodeProcess(options, shares_errors=self._launching.is_visible, has_own_session=True)
+        self._write(node_id, own)
+        return NodeProcess(self.options_of(node_id), shares_errors=self._launching.is_visible, has_own_session=True)
 
-    def _write(self, node_id: int, own: Mapping[str, object]) -> str:
-        """Write a node's file, and return its path."""
+    def _write(self, node_id: int, own: Mapping[str, object]) -> None:
         path = self.properties_of(node_id)
         # Some of the settings may be secret.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:
             file.writelines(f"{name}={value}\n" for name, value in {**self._of_all(), **own}.items())
-        return path
 
     # -- what they are given -----------------------------------------------------------------------------------------
 

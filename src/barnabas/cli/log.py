@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.arguments import Subparsers, add_command, add_output
 from barnabas.cli.output import error_line, note, print_json, print_table, printable, size_text
+from barnabas.cli.printed_command import printed_command
 from barnabas.errors import IllegalArgumentError, KafkaError
 
 if TYPE_CHECKING:
@@ -188,9 +189,8 @@ def _files(paths: Iterable[str]) -> list[str]:
             continue
         names = [name for name in os.listdir(path) if name.endswith(_FILES) or name in _NAMED_FILES]
         if not names:
-            raise IllegalArgumentError(
-                f"{path} is no partition's directory; `barnabas log list {path}` shows those in it"
-            )
+            listing = printed_command("log", "list", path)
+            raise IllegalArgumentError(f"{path} is no partition's directory; `{listing}` shows those in it")
         found.extend(os.path.join(path, name) for name in sorted(names, key=lambda name: (name[:20], _rank(name))))
     return found
 

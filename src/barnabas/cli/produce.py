@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from barnabas.cli.arguments import Subparsers, add_command, add_connection, not_negative, unescaped
 from barnabas.cli.lines import Lines
 from barnabas.cli.output import note
+from barnabas.cli.printed_command import connection_of, printed_command
 from barnabas.cli.signals import StopSignals
 from barnabas.client.position_syntax import parse_time
 from barnabas.clock import wall_clock_ms
@@ -121,7 +122,8 @@ def _partition_count(client: Producer[bytes, bytes], args: Namespace) -> int:
     except KafkaTimeoutError as problem:
         # Nothing was sent, so there is nothing to wait for.
         client.close(0)
-        raise KafkaTimeoutError(f"{problem}; `barnabas topic create {args.topic}` creates it") from None
+        creating = printed_command("topic", "create", args.topic, *connection_of(args))
+        raise KafkaTimeoutError(f"{problem}; `{creating}` creates it") from None
     _check_partition(args.partition, args.topic, count)
     return count
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.config import is_loopback, join_address, parse_address, parse_listener
+from barnabas.cli.printed_command import printed_command
 from barnabas.config.properties_file import parse_properties, read_properties
 from barnabas.errors import ConfigError
 
@@ -40,6 +41,7 @@ _OWN = (
     "ssl.",
 )
 _AUTHORITY_KEY, AUTHORITY, _BROKER = "authority.key", "authority.pem", "broker.pem"
+_ALL_OF_ORDERS = ("--principal", "User:alice", "--operation", "all", "--topic", "orders")
 _ADMIN_FILE, _TOKENS = "admin.properties", "delegation-tokens.key"
 
 
@@ -87,8 +89,8 @@ class Secured(NamedTuple):
         return (
             f"clients need TLS and a login. The administrator's settings, which {path} holds, too:\n\n{text}\n"
             "barnabas takes them by --config FILE, Kafka's tools by --command-config FILE. Next:\n"
-            f"  barnabas user add alice --config {path}\n"
-            f"  barnabas acl add --principal User:alice --operation all --topic orders --config {path}"
+            f"  {printed_command('user', 'add', 'alice', '--config', path)}\n"
+            f"  {printed_command('acl', 'add', *_ALL_OF_ORDERS, '--config', path)}"
         )
 
     def _client_settings(self, servers: str) -> str:

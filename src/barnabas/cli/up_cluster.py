@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
+from barnabas.cli.printed_command import printed_command
 from barnabas.errors import ConfigError
 
 TYPE_CHECKING = False
@@ -159,7 +160,7 @@ def _how_it_ended(cluster: LocalCluster, node_id: int, code: int, pause: float |
     ended = f"{cluster.kind(node_id)} {node_id} has ended {how}; "
     if pause is not None:
         return f"{ended}it is started again in {pause:.0f} s"
-    return f"{ended}`barnabas up --config {cluster.properties_of(node_id)}` starts it again"
+    return f"{ended}`{printed_command('up', *cluster.options_of(node_id))}` starts it again"
 
 
 def _tell(line: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 import tempfile
 import time
@@ -86,7 +87,7 @@ def _record(options: argparse.Namespace) -> NoReturn:
     if result.violations:
         _say_failure(result, options)
     print(f"{options.record}: seed {options.seed}, {result.virtual_seconds:.1f} virtual seconds")  # noqa: T201
-    print(f"see it:  barnabas anatomy {options.record}")  # noqa: T201
+    print(f"see it:  {shlex.join(['barnabas', 'anatomy', options.record])}")  # noqa: T201
     sys.stdout.flush()
     if options.watch:
         # The threads of the run end with this program.
