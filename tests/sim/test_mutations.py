@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from barnabas.testing.simulator import mutations
 from barnabas.testing.simulator.planted_faults import MUTATIONS, SHORT
 
 
@@ -25,6 +26,12 @@ def test_the_short_list_of_faults_is_found() -> None:
 
     assert run.returncode == 0, run.stdout + run.stderr
     assert len(run.stdout.splitlines()) == len(SHORT)
+
+
+def test_a_seed_that_cannot_be_played_finds_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not mutations.hunt(SHORT[0], 1, 1, 1, "--faults", "a kind that is not there")
+    assert "NOT FOUND" in (said := capsys.readouterr().out)
+    assert "no such kinds of faults here" in said
 
 
 @pytest.mark.slow

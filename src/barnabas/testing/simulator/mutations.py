@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.testing.simulator.cluster import planted_faults as of_clusters
 from barnabas.testing.simulator.planted_faults import MUTATIONS, Mutation
+from barnabas.testing.simulator.runner import NOT_PLAYED
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
@@ -92,4 +93,4 @@ def _found(output: str) -> tuple[str, str]:
     violation = re.search(r"^VIOLATION: (.*?)(?=^VIOLATION: |^replay: )", output, re.MULTILINE | re.DOTALL)
     # Of a traceback the last line says what was wrong.
     last = violation[1].strip().splitlines()[-1] if violation else ""
-    return played[1] if played else "?", last[:110]
+    return played[1] if played else "?", "" if last == NOT_PLAYED else last[:110]

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from barnabas.anatomy.recorder import Recorder
 
+#: What is said of a seed whose process has come to no result.
+NOT_PLAYED = "the process that played the seed died"
+
 
 class Result(NamedTuple):
     """What one seed came to."""
@@ -169,7 +172,7 @@ class Run:
     @staticmethod
     def _result(seed: int, data: bytes) -> Result:
         if not data:
-            return Result(seed, ["the process that played the seed died"], {}, "", [], 0.0, 0.0)
+            return Result(seed, [NOT_PLAYED], {}, "", [], 0.0, 0.0)
         return Result(*json.loads(data))
 
     def _end(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar
 
 from barnabas.broker.zookeeper.controller.controller_znodes import CONTROLLER
@@ -212,6 +212,52 @@ class ClusterFaults(FaultGroup[ClusterParts]):
                 self._mend_directory(node)
 
 
+class LostDisks(ClusterFaults, OfSteps):
+    """A machine loses what it had without a word, and then the others are killed: it may be the last that has led."""
+
+    KIND = "lost disk and then killed others"
+
+    def kinds(self) -> dict[str, Callable[[], None]]:
+        """See `FaultGroup`."""
+        return {self.KIND: self._lose_and_kill}
+
+    def _lose_and_kill(self) -> None:
+        if not self._has_spare_copies():
+            return
+        random = self._random
+        lost, *others = random.sample(list(self._parts.brokers), len(self._parts.brokers))
+        self._lose(lost)
+        lost.has_lost = True
+        self._world.after(random.uniform(0.5, 6), lost.start)
+        for at, other in zip(self._moments(len(others)), others, strict=True):
+            self._world.after(at, self._kill, other)
+
+    def _lose(self, broker: SimulatedMember) -> None:
+        broker.replace_disk()
+
+    def _moments(self, count: int) -> Sequence[float]:
+        """Return when each of the others is killed: all at once."""
+        return [self._random.uniform(0, 3)] * count
+
+
+class LostDisksInTurn(LostDisks):
+    """The others die one after the other: the second may have what the first lacks, and none is eligible."""
+
+    KIND = "lost disk and then the others in turn"
+
+    def _moments(self, count: int) -> Sequence[float]:
+        return [self._random.uniform(0, 3) for _ in range(count)]
+
+
+class LostPowerInTurn(LostDisksInTurn):
+    """The machine is reset: what was not flushed is gone, and the directory is the one that it had."""
+
+    KIND = "lost power and then the others in turn"
+
+    def _lose(self, broker: SimulatedMember) -> None:
+        broker.lose_power()
+
+
 def what_is_missing_of_copies(parts: ClusterParts) -> str:
     """Say why no copy may be lost now; nothing when each partition has all its replicas in sync."""
     return what_is_missing(parts.plane.partitions, parts.brokers, only_isr=True)
@@ -247,6 +293,8 @@ class ClusterPlan(Plan[ClusterParts]):
         ClusterFaults,
         ClientFaults,
         DirectedFaults,
+        LostDisksInTurn,
+        LostPowerInTurn,
     )
     THEMES: ClassVar[tuple[tuple[str, ...], ...]] = (
         ("kill broker", "pause broker", "cut nodes"),
@@ -285,9 +333,15 @@ class ClusterPlan(Plan[ClusterParts]):
     BESIDE_A_LOST_DIRECTORY = ("topic made anew beside a lost directory",)
     FROM_A_LOST_DIRECTORY = ("directory lost as a log leaves it", "kill broker")
     FROM_SHARE = 0.05
+    #: Under a quorum, whose controller compares the ends of logs where none in sync is left; in so many of the seeds.
+    WITHOUT_A_WORD = (LostPowerInTurn.KIND, LostDisksInTurn.KIND)
+    WITHOUT_A_WORD_SHARE = 0.04
 
     def _choose(self, kinds: list[str]) -> Collection[str]:
-        if self._parts.plane.zookeeper is None and len(self._parts.brokers[0].directories) > 1:
+        is_quorum = self._parts.plane.zookeeper is None
+        if is_quorum and self._world.stream("lost without a word").random() < self.WITHOUT_A_WORD_SHARE:
+            return self.WITHOUT_A_WORD
+        if is_quorum and len(self._parts.brokers[0].directories) > 1:
             drawn = self._world.stream("a lost directory").random()
             if drawn < self.FROM_SHARE:
                 return self.FROM_A_LOST_DIRECTORY
@@ -330,7 +384,7 @@ class ClusterPlan(Plan[ClusterParts]):
 class ZooKeeperPlan(ClusterPlan):
     """The faults of a run with a cluster under ZooKeeper."""
 
-    GROUPS = (*ClusterPlan.GROUPS, ZooKeeperFaults, DirectedZooKeeperFaults)
+    GROUPS = (NetworkFaults, ClusterFaults, ClientFaults, DirectedFaults, ZooKeeperFaults, DirectedZooKeeperFaults)
     DIRECTED = (("controller is deposed", "kill broker"), *ClusterPlan.DIRECTED)
     THEMES = (
         *ClusterPlan.THEMES,

@@ -170,6 +170,7 @@ MUTATIONS = [
         "barnabas.broker.controller.partition_change_builder",
         "        if rules.recovery is not None:\n",
         "        if rules.recovery is not None and rules.recovery is self:\n",
+        "lost power and then the others in turn",
     ),
     # ZooKeeper.
     Mutation(
