@@ -68,8 +68,8 @@ def session(keep):
     return make
 
 
-def versioned(backend):
-    made = VersionedKeyValueStore("s", None, None, RETENTION_MS, SEGMENT_MS, backend)
+def versioned(backend, segment_ms=SEGMENT_MS):
+    made = VersionedKeyValueStore("s", None, None, RETENTION_MS, segment_ms, backend)
     return Store(made, made._versions)
 
 
@@ -100,6 +100,15 @@ def content(store: Store, backend: Any) -> tuple[dict[str, Any], dict[str, int]]
     return {name: list(backend.open(name).range(None, None)) for name in backend.names("s")}, store.made.times()
 
 
+def smaller(data: st.DataObject) -> pytest.MonkeyPatch:
+    """Draw how much is gathered, loaded and taken at once."""
+    small = pytest.MonkeyPatch()
+    small.setattr(disk, "MOST_LOADED", data.draw(st.sampled_from([0, 3 << 16, disk.MOST_LOADED])))
+    small.setattr(disk, "MOST_SETTLED", data.draw(st.sampled_from([0, disk.MOST_SETTLED])))
+    small.setattr(disk, "_PIECE", data.draw(st.sampled_from([1, 3, disk._PIECE])))
+    return small
+
+
 @pytest.mark.parametrize("kind", STORES)
 @settings(deadline=None, max_examples=60)
 @given(data=st.data())
@@ -107,8 +116,7 @@ def test_what_is_restored_is_what_was_put(tmp_path_factory, kind, data):
     pieces = data.draw(st.lists(st.lists(changes(kind), max_size=12), max_size=5))
     before = data.draw(st.lists(changes(kind), max_size=5))
     between = data.draw(st.lists(st.sampled_from(["nothing", "commit", "read"]), min_size=5, max_size=5))
-    small = pytest.MonkeyPatch()
-    small.setattr(disk, "MOST_LOADED", data.draw(st.sampled_from([0, 3 << 16, disk.MOST_LOADED])))
+    small = smaller(data)
     on_disk = DiskBackend(tmp_path_factory.mktemp("state"), size_limit=1 << 24)
     expected_in, in_memory = MemoryBackend(), MemoryBackend()
     expected, restored = STORES[kind](expected_in), [(STORES[kind](each), each) for each in (in_memory, on_disk)]
@@ -134,6 +142,65 @@ def test_what_is_restored_is_what_was_put(tmp_path_factory, kind, data):
     finally:
         on_disk.close()
         small.undo()
+
+
+HISTORIES = st.lists(
+    st.tuples(st.sampled_from([b"a", b"b", b"c"]), st.integers(-45, 15), st.sampled_from([None, b"x", b"y"])),
+    max_size=60,
+)
+
+
+@settings(deadline=None, max_examples=100)
+@given(data=st.data(), history=HISTORIES, commits=st.sets(st.integers(0, 60), max_size=3))
+def test_histories_are_gathered_key_by_key_though_segments_expire_and_versions_come_late(
+    tmp_path_factory, data, history, commits
+):
+    small = smaller(data)
+    on_disk, in_memory = DiskBackend(tmp_path_factory.mktemp("state"), size_limit=1 << 24), MemoryBackend()
+    interval = data.draw(st.sampled_from([SEGMENT_MS, RETENTION_MS]))
+    restored, expected = versioned(on_disk, interval), versioned(in_memory, interval)
+    try:
+        for number, (key, later, value) in enumerate(history):
+            now = max(0, expected.kept.observed_stream_time + later)
+            expected.put(ChangelogRecord(key, value, now, None))
+            restored.made.restore([ChangelogRecord(key, value, now, None)])
+            if number in commits:
+                on_disk.commit(b"")
+        assert content(restored, on_disk) == content(expected, in_memory)
+        for key in (b"a", b"b", b"c"):
+            times = range(max(0, expected.kept.observed_stream_time - RETENTION_MS), 200)
+            assert [restored.kept.get_as_of(key, time) for time in times] == [
+                expected.kept.get_as_of(key, time) for time in times
+            ]
+    finally:
+        on_disk.close()
+        small.undo()
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_a_process_that_dies_while_it_restores_has_what_was_committed_and_no_more(tmp_path, kind):
+    records = [
+        ChangelogRecord(
+            window_key(key, now, 0) if "window" in kind else session_key(key, 0, now) if "session" in kind else key,
+            b"%d" % now, now, None,
+        ) for now in range(30) for key in (b"a", b"b")
+    ]  # fmt: skip
+    backend = DiskBackend(tmp_path)
+    store = STORES[kind](backend)
+    store.made.restore(records[:20])
+    backend.commit(b"20")
+    store.made.restore(records[20:40])
+    backend.close()
+
+    backend, in_memory = DiskBackend(tmp_path), MemoryBackend()
+    store, expected = STORES[kind](backend), STORES[kind](in_memory)
+    expected.made.restore(records[:20])
+    assert backend.metadata() == b"20"
+    assert content(store, backend)[0] == content(expected, in_memory)[0]
+    store.made.restore(records[20:])
+    expected.made.restore(records[20:])
+    assert content(store, backend)[0] == content(expected, in_memory)[0]
+    backend.close()
 
 
 @pytest.mark.parametrize("kind", [kind for kind in STORES if kind != "versioned"])

@@ -14,9 +14,17 @@ from typing import Any, NamedTuple
 
 from barnabas.streams.errors import ProcessorStateError
 from barnabas.streams.state.disk_map import DiskMap
+from barnabas.streams.state.memory import Taken
+from barnabas.streams.state.sorted_entries import SortedEntries
 
 _META = b"\x00metadata"
 _MAX_MAPS = 4096
+
+#: So many entries a store takes at once of what it has gathered.
+_PIECE = 1000
+
+#: Bytes of memory that all maps together take of that before it is written.
+MOST_SETTLED = 8 << 20
 
 #: Bytes of memory that what is loaded from changelogs takes before it is written.
 MOST_LOADED = 64 << 20
@@ -48,14 +56,19 @@ class DiskBackend:
             raise ProcessorStateError(f"the state in {directory} cannot be opened: {problem}") from problem
         self.txn: Any = self._env.begin(write=True)
         self._maps: dict[str, DiskMap] = {}
+        self._gatherings: list[DiskGathering] = []
+        self._settling = False
         with self.txn.cursor() as cursor:
             self._known = {key.decode() for key in cursor.iternext(values=False) if key != _META}
 
     def open(self, name: str) -> DiskMap:
         """Return the map of a name, a new one if there is none."""
+        self._settle()
         found = self._maps.get(name)
         if found is None:
             found = self._maps[name] = DiskMap(self, self._handle(name))
+            if self._settling:
+                found.put_in_order(True)
             self._known.add(name)
         return found
 
@@ -68,6 +81,7 @@ class DiskBackend:
 
     def names(self, prefix: str) -> list[str]:
         """Return the names of maps that begin with a prefix."""
+        self._settle()
         return [name for name in self._known if name.startswith(prefix)]
 
     def commit(self, metadata: bytes) -> None:
@@ -94,6 +108,8 @@ class DiskBackend:
         self.txn.abort()
         self.txn = self._env.begin(write=True)
         self._maps.clear()
+        self._gatherings.clear()
+        self._settling = False
         with self.txn.cursor() as cursor:
             self._known = {key.decode() for key in cursor.iternext(values=False) if key != _META}
 
@@ -117,17 +133,81 @@ class DiskBackend:
         self.txn.abort()
         self._env.close()
 
+    def gathering(self, taken: Taken) -> DiskGathering:
+        """Return where a store gathers its changelog; `taken` puts that into its maps.
+
+        It is called before maps are opened, counted or kept, and when what is gathered takes too much memory.
+        """
+        found = DiskGathering(self, taken)
+        self._gatherings.append(found)
+        return found
+
     def make_room(self, wanted: int) -> None:
-        """Write what is loaded, where it would take too much memory with so many more bytes."""
-        if sum([each.loaded_bytes for each in self._maps.values()]) + wanted > MOST_LOADED:
+        """Write what is loaded and gathered, where it would take too much memory with so many more bytes."""
+        if self.loaded_bytes + wanted > MOST_LOADED:
             self._flush()
 
+    @property
+    def loaded_bytes(self) -> int:
+        """The memory that is taken by what is loaded or gathered and not in LMDB yet."""
+        gathered = sum([each.entries.memory for each in self._gatherings])
+        return gathered + sum([each.loaded_bytes for each in self._maps.values()])
+
+    def settle(self, entries: SortedEntries, taken: Taken) -> None:
+        """Have a store take what it has gathered: it puts one key after the other, so that LMDB gets them in order."""
+        entries.sort()
+        self._put_in_order(True)
+        try:
+            while not entries.is_empty:
+                taken(entries.take(_PIECE, True))
+                if sum([each.loaded_bytes for each in self._maps.values()]) > MOST_SETTLED:
+                    self._flush_maps()
+        finally:
+            self._put_in_order(False)
+
+    def _put_in_order(self, in_order: bool) -> None:
+        self._settling = in_order
+        for each in self._maps.values():
+            each.put_in_order(in_order)
+
     def _flush(self) -> None:
+        self._settle()
+        self._flush_maps()
+
+    def _settle(self) -> None:
+        if self._settling:
+            return  # a store opens a map
+        for each in self._gatherings:
+            each.settle()
+
+    def _flush_maps(self) -> None:
         for each in self._maps.values():
             each.flush()
 
     def _handle(self, name: str) -> Any:
         return self._env.open_db(name.encode(), txn=self.txn)
+
+
+class DiskGathering:
+    """What a store gathers of its changelog, to look keys up in their order, each once for all that came of it."""
+
+    def __init__(self, backend: DiskBackend, taken: Taken) -> None:
+        self._backend = backend
+        self._taken = taken
+        self.entries = SortedEntries()
+
+    def grow(self, size: int) -> SortedEntries:
+        """Return the entries with room for one of so many bytes, after those there are were taken if need be."""
+        self._backend.make_room(self.entries.growth(size))
+        self.entries.grow(size)
+        return self.entries
+
+    def settle(self) -> None:
+        """Have the store take what is gathered."""
+        if self.entries.is_empty:
+            return
+        entries, self.entries = self.entries, SortedEntries()
+        self._backend.settle(entries, self._taken)
 
 
 class DiskContent(NamedTuple):

@@ -14,6 +14,10 @@ cdef class DiskMap(OrderedBytes):
     cdef readonly Py_ssize_t _waiting_bytes
     cdef list _order
     cdef SortedEntries _loaded
+    cdef bytes _last
+    cdef bint _in_order
+    cdef object _current
+    cdef object _current_value
 
     cpdef object get(self, object key)
     cpdef object put(self, object key, object value)
@@ -25,9 +29,13 @@ cdef class DiskMap(OrderedBytes):
     @cython.locals(waiting=dict, entries=dict)
     cdef list _with_waiting(self, list found, list keys)
     cdef object _note(self, object key)
+    cdef object _go_on(self, object key, object value)
+    cdef object _load_current(self)
+    cdef bytes _last_stored(self)
 
     @cython.locals(entries=SortedEntries, loaded=SortedEntries)
     cpdef flush(self)
     @cython.locals(rows=list)
-    cdef object _write_sorted(self, SortedEntries entries, bint append)
+    cdef object _write_sorted(self, SortedEntries entries)
+    @cython.locals(stored=bytes)
     cdef object _written(self, object key)

@@ -5,7 +5,8 @@ A task changes the same keys again and again: what it changes waits in a dict, a
 range is iterated over, when the state is kept, and when `MOST_WAITING` bytes wait. A join or a session asks for the few
 `entries` of a key with each record, so there what waits is kept in order as well, and searched beside LMDB. What is
 loaded from a changelog is gathered in larger pieces, for the more keys fall on one page of LMDB the less it takes, and
-no processor looks for it meanwhile. C types are in `disk_map.pxd`.
+no processor looks for it meanwhile. Histories of versions are gathered before their maps (`disk`), and put key by key
+in order, for which a map needs to remember one entry only. C types are in `disk_map.pxd`.
 
 LMDB takes keys of 511 bytes: those of `LONG` bytes and more lie in buckets, one for all keys that begin with the same
 `LONG` bytes, so that order is kept.
@@ -82,9 +83,17 @@ class DiskMap(OrderedBytes):
         self._order: list[bytes] | None = None
         #: What is loaded and not in LMDB yet; then nothing waits.
         self._loaded: SortedEntries | None = None
+        #: No key of LMDB's is greater; None when that is not known.
+        self._last: bytes | None = None
+        #: Keys are asked for and put in their order: all is loaded but the entry that was put last.
+        self._in_order = False
+        self._current: bytes | None = None
+        self._current_value: bytes | None = None
 
     def get(self, key: bytes) -> bytes | None:
         """Return a value, None for none."""
+        if self._in_order:
+            return self._current_value if key == self._current else self._written(key)
         if self._loaded is not None:
             self.flush()
         found = self._waiting.get(key, _ABSENT)
@@ -92,6 +101,9 @@ class DiskMap(OrderedBytes):
 
     def put(self, key: bytes, value: bytes) -> None:
         """Keep a value."""
+        if self._in_order:
+            self._go_on(key, value)
+            return
         if self._loaded is not None:
             self.flush()
         if self._order is not None:
@@ -114,6 +126,31 @@ class DiskMap(OrderedBytes):
         if not self._loaded.add(stored, value):
             self._grow(stored, value)
 
+    def put_in_order(self, in_order: bool) -> None:
+        """Say that keys will be asked for and put in their order only, none again after a later one; or any more."""
+        self.flush()
+        self._in_order = in_order
+
+    def _go_on(self, key: bytes, value: bytes | None) -> None:
+        if key != self._current:
+            self._load_current()
+        self._current = key
+        self._current_value = value
+
+    def _load_current(self) -> None:
+        key, self._current = self._current, None
+        if key is None:
+            return
+        stored = _stored(key)
+        if len(stored) >= LONG:
+            self._change_bucket(stored, self._current_value)
+            return
+        if self._loaded is None:
+            self._loaded = SortedEntries()
+        if not self._loaded.add(stored, self._current_value):
+            self._loaded.grow(len(stored) + len(self._current_value or b""))
+            self._loaded.add(stored, self._current_value)
+
     def _grow(self, stored: bytes, value: bytes | None) -> None:
         size = len(stored) + len(value or b"")
         self._backend.make_room(self._loaded.growth(size))  # type: ignore[union-attr]  # it is not None
@@ -131,6 +168,9 @@ class DiskMap(OrderedBytes):
         """Forget a key; return the value that it had."""
         found: bytes | None = self.get(key)
         if found is not None:
+            if self._in_order:
+                self._go_on(key, None)
+                return found
             if self._order is not None:
                 self._note(key)
             self._waiting[key] = None
@@ -188,9 +228,11 @@ class DiskMap(OrderedBytes):
 
     def flush(self) -> None:
         """Write what waits or is loaded to LMDB. Raises `ProcessorStateError` when the disk is full."""
+        if self._in_order:
+            self._load_current()
         loaded, self._loaded = self._loaded, None
         if loaded is not None:
-            self._write_sorted(loaded, not self._backend.txn.stat(self._handle)["entries"])
+            self._write_sorted(loaded)
         waiting = self._waiting
         if not waiting:
             return
@@ -211,7 +253,7 @@ class DiskMap(OrderedBytes):
                 self._change_bucket(stored, value)
             else:
                 entries.add(stored, value)
-        self._write_sorted(entries, False)
+        self._write_sorted(entries)
 
     def _write(self, stored: bytes, value: bytes | None) -> None:
         if len(stored) >= LONG:
@@ -225,10 +267,18 @@ class DiskMap(OrderedBytes):
         stored = _stored(key)
         if len(stored) >= LONG:
             return dict(self._bucket(stored[:LONG])).get(stored)
+        if self._last is None:
+            self._last = self._last_stored()
+        if stored > self._last:
+            return None
         return self._backend.txn.get(stored, None, self._handle)  # type: ignore[no-any-return]
 
-    def _write_sorted(self, entries: SortedEntries, append: bool) -> None:
-        """Write entries in the order of their keys, which LMDB stores fastest, above all (`append`) in an empty map."""
+    def _last_stored(self) -> bytes:
+        with self._backend.txn.cursor(db=self._handle) as cursor:
+            return cursor.key() if cursor.last() else b""
+
+    def _write_sorted(self, entries: SortedEntries) -> None:
+        """Write entries in the order of their keys, which LMDB stores fastest, above all those after its last."""
         backend = self._backend
         entries.sort()
         try:
@@ -237,9 +287,11 @@ class DiskMap(OrderedBytes):
                     rows = entries.take(_PIECE)
                     for stored, _ in rows if self._snapshots else ():
                         self._keep_for_snapshots(stored)
-                    cursor.putmulti(rows, append=append)
+                    if rows:
+                        cursor.putmulti(rows, append=not cursor.last() or cursor.key() < rows[0][0])
         except backend.error as problem:
             raise backend.failed(problem) from problem
+        self._last = None
         for stored in entries.deleted:
             self._delete(stored)
 
@@ -269,6 +321,7 @@ class DiskMap(OrderedBytes):
     def _put(self, stored: bytes, data: bytes) -> None:
         if self._snapshots:
             self._keep_for_snapshots(stored)
+        self._last = None
         backend = self._backend
         try:
             backend.txn.put(stored, data, db=self._handle)

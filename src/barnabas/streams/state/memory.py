@@ -8,8 +8,11 @@ try:
 except ImportError:
     from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from barnabas.streams.state.sorted_entries import SortedEntries
 
 if not cython.compiled:
     from barnabas.streams.serdes.key_bytes import place
@@ -79,6 +82,22 @@ class OrderedBytes:
         raise NotImplementedError
 
 
+#: Takes entries that were gathered, in the order of their keys, those of one key as they came.
+Taken = Callable[[list[tuple[bytes, bytes]]], None]
+
+
+class Gathering(Protocol):
+    """Where a store gathers what it is restored from, as looking keys up on disk is dear unless it is done in order."""
+
+    entries: SortedEntries
+
+    def grow(self, size: int) -> SortedEntries:
+        """Return the entries with room for one of so many bytes, after those there are were taken if need be."""
+
+    def settle(self) -> None:
+        """Have the store take what is gathered."""
+
+
 class Backend(Protocol):
     """Holds the maps of a task's stores by name."""
 
@@ -92,6 +111,9 @@ class Backend(Protocol):
 
     def names(self, prefix: str) -> list[str]:
         """Return the names of maps that begin with a prefix."""
+
+    def gathering(self, taken: Taken) -> Gathering | None:
+        """Return where a store gathers its changelog, and who takes it then; None where order does not matter."""
 
 
 @cython.cclass
@@ -251,6 +273,9 @@ class MemoryBackend:
     def names(self, prefix: str) -> list[str]:
         """Return the names of maps that begin with a prefix."""
         return [name for name in self._maps if name.startswith(prefix)]
+
+    def gathering(self, taken: Taken) -> None:
+        """Return nothing: dicts do not care for order."""
 
 
 def increment(prefix: bytes) -> bytes | None:

@@ -22,4 +22,4 @@ cdef class SortedEntries:
     @cython.locals(size=Py_ssize_t)
     cpdef bint add(self, object key, object value) except -1
     @cython.locals(rows=list, at="long long", last=Py_ssize_t)
-    cpdef list take(self, Py_ssize_t most)
+    cpdef list take(self, Py_ssize_t most, bint every=*)

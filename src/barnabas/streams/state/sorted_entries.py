@@ -93,10 +93,11 @@ class SortedEntries:
         spare_array = new_bytearray(16 * self._count)
         sort_entries(self._data, self._order, int64_address(spare_array), self._count)
 
-    def take(self, most: int) -> list[tuple[bytes, bytes]]:
+    def take(self, most: int, every: bool = False) -> list[tuple[bytes, bytes]]:
         """Return the next entries, of at most so many that were added; those that are deleted go to `deleted`.
 
-        An empty list alone says nothing: `is_empty` tells whether there are more.
+        Of each key comes the last, or `every` one as they were added. An empty list alone says nothing: `is_empty`
+        tells whether there are more.
         """
         rows: list[tuple[bytes, bytes]] = []
         last = min(self._taken + most, self._count)
@@ -105,7 +106,11 @@ class SortedEntries:
                 fetch(self._data, self._order[2 * (self._taken + _AHEAD) + 1])
             at = self._order[2 * self._taken + 1]
             self._taken += 1
-            if self._taken < self._count and is_same_key(self._data, at, self._order[2 * self._taken + 1]):
+            if (
+                not every
+                and self._taken < self._count
+                and is_same_key(self._data, at, self._order[2 * self._taken + 1])
+            ):
                 continue
             value = value_at(self._data, at)
             if value is None:

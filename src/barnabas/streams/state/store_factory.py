@@ -11,7 +11,7 @@ from barnabas.streams.state.in_memory_session import InMemorySessions
 from barnabas.streams.state.in_memory_window import InMemoryWindows
 from barnabas.streams.state.join_list import JoinListStore
 from barnabas.streams.state.key_value import KeyValueStore, LRUStore, TimestampedKeyValueStore
-from barnabas.streams.state.memory import Backend, BytesMap, MemoryBackend, OrderedBytes
+from barnabas.streams.state.memory import Backend, BytesMap, MemoryBackend, OrderedBytes, Taken
 from barnabas.streams.state.segmented_caching import IN_MEMORY_INTERVAL_MS
 from barnabas.streams.state.session import SessionBytes, SessionStore
 from barnabas.streams.state.session_bytes import SessionSegments, TimeOrderedSessionSegments
@@ -79,6 +79,9 @@ class _SuppliedBackend:
     def names(self, prefix: str) -> list[str]:
         """Return none, as above."""
         return []
+
+    def gathering(self, taken: Taken) -> None:
+        """Return nothing: in which order the user's store likes its keys is not known."""
 
 
 def _checked(made: Any, kind: type, store: str) -> Any:

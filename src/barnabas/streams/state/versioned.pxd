@@ -5,6 +5,7 @@ cimport cython
 from barnabas.streams.serdes.key_bytes cimport long_at, long_before
 from barnabas.streams.state.memory cimport OrderedBytes
 from barnabas.streams.state.segments cimport Segments
+from barnabas.streams.state.sorted_entries cimport SortedEntries
 from barnabas.streams.state.store cimport SerdeStore
 from barnabas.streams.state.value_format cimport timestamped
 
@@ -31,23 +32,38 @@ cdef SegmentValue segment_value(bytes data)
 
 @cython.final
 cdef class VersionedBytes:
-    cdef object _retention_ms
+    cdef long long _retention_ms
     cdef OrderedBytes _latest
     cdef Segments _segments
-    cdef public object observed_stream_time
+    cdef public long long observed_stream_time
+    cdef object _gathering
+    cdef bint _has_gathered
+    cdef SortedEntries _entries
+    cdef long long _earliest
+    cdef long long _oldest
 
+    @cython.locals(entry=bytes)
+    cpdef object load(self, object key, object value, long long timestamp)
+    @cython.locals(oldest=cython.longlong)
+    cdef object _observe(self, long long timestamp)
+    cdef bint _expires(self, long long oldest) except -1
+    @cython.locals(key=bytes, entry=bytes, observed=cython.longlong)
+    cpdef object _take(self, list entries)
+    cpdef object put(self, object key, object value, long long timestamp)
     @cython.locals(latest=bytes)
-    cpdef object put(self, object key, object value, object timestamp)
-    cpdef bint is_too_late(self, object timestamp) except -1
+    cdef object _put(self, object key, object value, long long timestamp)
+    cpdef bint is_too_late(self, long long timestamp) except -1
     @cython.locals(latest=bytes)
     cpdef tuple get(self, object key)
     @cython.locals(latest=tuple, held=SegmentValue)
     cpdef tuple get_as_of(self, object key, object as_of)
     cdef SegmentValue _held(self, OrderedBytes segment, object key)
-    cdef OrderedBytes _live(self, object timestamp)
-    cdef object _replace_latest(self, object key, object value, object timestamp, object old_timestamp, bytes old)
+    cdef OrderedBytes _live(self, long long timestamp)
+    cdef object _replace_latest(
+        self, object key, object value, long long timestamp, long long old_timestamp, bytes old
+    )
     @cython.locals(segment=OrderedBytes, held=SegmentValue)
-    cdef object _add_as_latest(self, object key, object value, object begin, object end)
+    cdef object _add_as_latest(self, object key, object value, long long begin, long long end)
     @cython.locals(segment=OrderedBytes, held=SegmentValue)
     cdef tuple _put_to_segments(self, object key, object value, object timestamp, object found)
     cdef object _put_between(

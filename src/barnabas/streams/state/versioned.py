@@ -26,6 +26,7 @@ if not cython.compiled:
     from barnabas.streams.serdes.key_bytes import long_at, long_before
     from barnabas.streams.state.memory import OrderedBytes
     from barnabas.streams.state.segments import Segments
+    from barnabas.streams.state.sorted_entries import SortedEntries
     from barnabas.streams.state.store import SerdeStore
     from barnabas.streams.state.value_format import timestamped
 
@@ -113,17 +114,78 @@ class VersionedBytes:
     """The bytes of a versioned store."""
 
     def __init__(self, name: str, history_retention_ms: int, segment_interval_ms: int, backend: Backend) -> None:
-        self._retention_ms = history_retention_ms
+        self._retention_ms = min(history_retention_ms, MAX_LONG)
         self._latest = backend.open(f"{name}-latest")
         self._segments = Segments(name, history_retention_ms, segment_interval_ms, backend)
         self.observed_stream_time = -1
+        self._gathering = backend.gathering(self._take)
+        self._entries: SortedEntries | None = None
+        self._has_gathered = False
+        #: The least time of what is gathered, and the oldest segment that lives at its greatest.
+        self._earliest = self._oldest = 0
+
+    def load(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        """Take a record of the changelog, as one of very many: what `put` does, but on disk key by key, later."""
+        if self._gathering is None:
+            self.put(key, value, timestamp)
+            return
+        if self.is_too_late(timestamp):
+            return
+        if timestamp > self.observed_stream_time:
+            self._observe(timestamp)
+        if not self._has_gathered or timestamp < self._earliest:
+            self._earliest = timestamp
+        if not self._has_gathered:
+            self._has_gathered = True
+            self._entries = self._gathering.entries
+        entry = long_before(self.observed_stream_time, b"" if value is None else b"\x00" + value)
+        entry = long_before(timestamp, entry)
+        if not self._entries.add(key, entry):  # type: ignore[union-attr]  # it is there
+            self._entries = self._gathering.grow(len(key) + len(entry))
+            if not self._has_gathered:  # all others were taken to make room
+                self._has_gathered = True
+                self._earliest = timestamp
+            self._entries.add(key, entry)
+
+    def _observe(self, timestamp: int) -> None:
+        """Take up a new time. What is gathered goes first if a segment expires, for others would not find it then."""
+        oldest = self._segments.id_of(timestamp - self._retention_ms)
+        if oldest != self._oldest:
+            self._oldest = oldest
+            if self._has_gathered and self._expires(oldest):
+                self._settle()
+        self.observed_stream_time = timestamp
+
+    def _expires(self, oldest: int) -> bool:
+        if self._segments.id_of(self._earliest) < oldest:
+            return True  # a segment of that time might be made
+        return any(number < oldest for number, _ in self._segments.all())
+
+    def _settle(self) -> None:
+        self._gathering.settle()  # type: ignore[union-attr]  # something was gathered
+
+    def _take(self, entries: list[tuple[bytes, bytes]]) -> None:
+        """Put what was gathered, each record at the time that the store had seen when it came."""
+        self._has_gathered = False
+        observed = self.observed_stream_time
+        self._segments.drop_expired(observed)
+        for key, entry in entries:
+            self.observed_stream_time = long_at(entry, 8)
+            self._put(key, entry[17:] if len(entry) > 16 else None, long_at(entry, 0))
+        self.observed_stream_time = observed
 
     def put(self, key: bytes, value: bytes | None, timestamp: int) -> int:
         """Keep a version; return when it ends, `VALID_TO_UNDEFINED` for the latest, `NOT_PUT` if it came too late."""
+        if self._has_gathered:
+            self._settle()
         if self.is_too_late(timestamp):
             return NOT_PUT
-        self.observed_stream_time = max(self.observed_stream_time, timestamp)
+        if timestamp > self.observed_stream_time:
+            self.observed_stream_time = timestamp
         self._segments.drop_expired(self.observed_stream_time)
+        return self._put(key, value, timestamp)
+
+    def _put(self, key: bytes, value: bytes | None, timestamp: int) -> int:
         latest = self._latest.get(key)
         found: int | None = None
         if latest is not None:
@@ -142,6 +204,8 @@ class VersionedBytes:
 
     def get(self, key: bytes) -> tuple[bytes, int] | None:
         """Return the latest value and its timestamp."""
+        if self._has_gathered:
+            self._settle()
         latest = self._latest.get(key)
         return None if latest is None else (latest[8:], long_at(latest, 0))
 
@@ -202,9 +266,9 @@ class VersionedBytes:
             return
         held = self._held(segment, key)
         if held is None:
-            held = SegmentValue(end, [(begin, value)])
-        else:
-            held.insert_as_latest(begin, end, value)
+            segment.put(key, long_before(end, long_before(begin, sized(value))))
+            return
+        held.insert_as_latest(begin, end, value)
         segment.put(key, held.to_bytes())
 
     def _put_to_segments(
@@ -347,7 +411,7 @@ class VersionedKeyValueStore(SerdeStore):
         versions = self._versions
         for record in records:
             if record.timestamp is not None:
-                versions.put(record.key, record.value, record.timestamp)
+                versions.load(record.key, record.value, record.timestamp)
 
 
 def default_segment_interval_ms(history_retention_ms: int) -> int:

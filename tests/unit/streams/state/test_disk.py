@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from barnabas.streams.errors import ProcessorStateError
 from barnabas.streams.state.memory import MemoryMap
+from barnabas.streams.state.versioned import VersionedBytes
 
 pytest.importorskip("lmdb")
 
@@ -226,6 +227,38 @@ def test_what_waits_in_memory_is_bounded(tmp_path):
     for number in range(64):
         disk.put(b"%d" % number, bytes(1 << 20))
         assert disk._waiting_bytes <= disk_map.MOST_WAITING
+    backend.close()
+
+
+def test_what_is_gathered_takes_bounded_memory_before_and_while_it_is_put(tmp_path, monkeypatch):
+    backend = DiskBackend(tmp_path, size_limit=1 << 30)
+    store = VersionedBytes("s", 1_000_000, 100_000, backend)
+    gathered, settled, settles = 0, 0, 0
+    settle = DiskBackend.settle
+
+    def watched(self, entries, taken):
+        nonlocal gathered, settles
+        gathered, settles = max(gathered, entries.memory), settles + 1
+
+        def take(rows):
+            nonlocal settled
+            taken(rows)
+            settled = max(settled, self.loaded_bytes)
+
+        settle(self, entries, take)
+
+    monkeypatch.setattr(DiskBackend, "settle", watched)
+    monkeypatch.setattr(disk, "MOST_LOADED", 4 << 20)
+    monkeypatch.setattr(disk, "MOST_SETTLED", 1 << 20)
+    keys, versions = 50_000, 200_000
+    for number in range(versions):
+        store.load(b"%07d" % (number * 15_485_863 % keys), b"%d" % number, number)
+        assert number % 1000 or backend.loaded_bytes <= disk.MOST_LOADED
+    assert backend.entries()["s-latest"] == keys
+    assert settles > 2
+    assert disk.MOST_LOADED // 4 < gathered <= disk.MOST_LOADED
+    assert disk.MOST_SETTLED // 4 < settled < 3 * disk.MOST_SETTLED
+    assert store.get(b"0000000") == (b"%d" % (3 * keys), 3 * keys)
     backend.close()
 
 
