@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.test_streams_random_topologies import kafkas_answers
+from tests.interop.streams_test_driver import kafkas_answers
 from tools.streams_vectors.random_cases import draw, draw_cached
 from tools.streams_vectors.richer_cases import draw_richer
 from tools.streams_vectors.running import run
@@ -101,7 +101,7 @@ def differences(seeds: Iterable[int], drawn: Callable[[int], dict[str, Any]]) ->
         case["metrics"] = True
         case["config"] = {**(case.get("config") or {}), "metrics.recording.level": "TRACE"}
     found, compared = {}, 0
-    for case, answer in zip(cases, kafkas_answers(cases), strict=True):
+    for case, answer in zip(cases, kafkas_answers("Cases", cases), strict=True):
         if "refused" in answer:
             continue
         compared += 1
