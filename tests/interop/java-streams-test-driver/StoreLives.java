@@ -34,7 +34,10 @@ import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.StoreBuilder;
 import org.apache.kafka.streams.state.Stores;
+import org.apache.kafka.streams.state.TimestampedWindowStore;
+import org.apache.kafka.streams.state.ValueAndTimestamp;
 import org.apache.kafka.streams.state.WindowStore;
+import org.apache.kafka.streams.state.internals.RocksDbIndexedTimeOrderedWindowBytesStoreSupplier;
 import org.apache.kafka.streams.test.TestRecord;
 
 /**
@@ -80,7 +83,10 @@ public class StoreLives {
     private static StoreBuilder builderOf(JsonNode given) {
         Duration retention = Duration.ofMillis(given.get("retention_ms").asLong());
         boolean persistent = given.get("persistent").asBoolean();
-        StoreBuilder builder = switch (given.get("type").asText()) {
+        StoreBuilder builder = given.get("time_ordered").asBoolean()
+            ? Stores.timestampedWindowStoreBuilder(RocksDbIndexedTimeOrderedWindowBytesStoreSupplier.create("s", retention,
+                Duration.ofMillis(10), false, given.get("indexed").asBoolean()), Serdes.String(), Serdes.String())
+            : switch (given.get("type").asText()) {
             case "window" -> Stores.windowStoreBuilder(persistent
                 ? Stores.persistentWindowStore("s", retention, Duration.ofMillis(10), given.get("duplicates").asBoolean())
                 : Stores.inMemoryWindowStore("s", retention, Duration.ofMillis(10), given.get("duplicates").asBoolean()),
@@ -154,7 +160,7 @@ public class StoreLives {
             case "open" -> open.put(name, (KeyValueIterator) called(call, 2));
             case "close" -> close(name);
             case "next" -> next(name, call.get(2).asInt());
-            default -> answers.add(String.valueOf(called(call, 1)));
+            default -> answers.add(shown(called(call, 1)));
         }
     }
 
@@ -175,9 +181,13 @@ public class StoreLives {
             }
             KeyValue<Object, Object> entry = (KeyValue<Object, Object>) entries.next();
             answers.add(entry.key instanceof Windowed<?> windowed
-                ? windowed.key() + "@" + windowed.window().start() + "-" + windowed.window().end() + "=" + entry.value
-                : entry.key + "=" + entry.value);
+                ? windowed.key() + "@" + windowed.window().start() + "-" + windowed.window().end() + "=" + shown(entry.value)
+                : entry.key + "=" + shown(entry.value));
         }
+    }
+
+    private static String shown(Object value) {
+        return String.valueOf(value instanceof ValueAndTimestamp<?> stamped ? stamped.value() : value);
     }
 
     private Object called(JsonNode call, int at) {
@@ -213,7 +223,10 @@ public class StoreLives {
 
     private static Object ofWindows(WindowStore windows, String method, int count, String[] text, long[] number) {
         switch (method + count) {
-            case "put3": windows.put(text[0], text[1], number[2]); return "put";
+            case "put3":
+                boolean stamped = windows instanceof TimestampedWindowStore;
+                windows.put(text[0], stamped ? ValueAndTimestamp.make(text[1], 7) : text[1], number[2]);
+                return "put";
             case "fetch2": return windows.fetch(text[0], number[1]);
             case "fetch3": return windows.fetch(text[0], number[1], number[2]);
             case "backward_fetch3": return windows.backwardFetch(text[0], number[1], number[2]);
