@@ -62,14 +62,14 @@ def _only_broker(bootstrap_servers: str) -> int:
 def test_logs_are_moved_throttled_cancelled_and_moved_back(
     disks: Disks, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    def reassign(action: str, *arguments: str, code: int = 0) -> tuple[str, str]:
+    def reassign(action: str, *arguments: str, code: int | None = 0) -> tuple[str, str]:
         capsys.readouterr()
         said = main(["topic", "reassign", action, *arguments, "-b", disks.bootstrap_servers])
         found = capsys.readouterr()
-        assert said == code, found
+        assert code in (said, None), found
         return found.out, found.err
 
-    def states(*arguments: str, code: int = 0) -> list[str]:
+    def states(*arguments: str, code: int | None = 0) -> list[str]:
         out, _ = reassign("status", "--file", str(plan), "-o", "json", *arguments, code=code)
         return [row["state"] for row in json.loads(out)]
 
@@ -107,7 +107,8 @@ def test_logs_are_moved_throttled_cancelled_and_moved_back(
 
         reassign(*throttled, "100000000")
         producer.send(TOPIC, b"meanwhile", partition=0).result(30)
-        eventually(lambda: states() == ["done", "done"])
+        # Apache Kafka tells of no copy for a moment, when it takes the place of the other.
+        eventually(lambda: states(code=None) == ["done", "done"])
         assert disks.places(admin)[0] == ReplicaLogDirInfo(there, 0)
         assert disks.places(admin)[1] == before[1]
 

@@ -73,7 +73,7 @@ KINDS = ("write", "sync", "read", "create", "rename", "remove", "open", "list", 
 STORAGE = errors.KafkaStorageError.code
 DELETED_UP_TO = 1
 #: So many places of each kind are tried in the ordinary run, spread over the workload; all of them in the slow one.
-PLACES = 12
+PLACES = 6
 #: Seconds after which a log that has failed for long is tried again, at the latest.
 UNTIL_TRIED = (LONGEST_WAIT_MS + MEND_INTERVAL_MS) / 1000
 
