@@ -147,6 +147,9 @@ class ModelBroker:
     def _update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
         self.alive = {found.id for found in request.live_brokers}
         for topic in request.topic_states:
+            if not self.is_theirs and any(state.leader == _DURING_DELETE for state in topic.partition_states):
+                # Ours goes by topics: where one partition is being deleted, all of the topic are.
+                self.metadata = {name: one for name, one in self.metadata.items() if name.topic != topic.topic_name}
             for state in topic.partition_states:
                 name = TopicPartition(topic.topic_name, state.partition_index)
                 self._set_aside_if_moved(name, topic.topic_id, state)

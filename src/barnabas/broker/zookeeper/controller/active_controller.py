@@ -147,6 +147,9 @@ class ActiveController:
         reassigned = [name for name in context.partitions if context.assignment(name).is_being_reassigned]
         context.partitions_being_reassigned.update(reassigned)
         context.leadership.update((yield from self._zk.states(context.partitions)))
+        for broker in self._knocking.values():
+            # What went before, it looks for itself or is asked for; what this controller ends, it misses.
+            self._last_told[broker.id] = LastTold(context, broker, ())
 
     def _take_topics(self, names: Collection[str]) -> Program[list[TopicPartition]]:
         """Take note of topics; returns their partitions. A topic of before 2.8 gets its id."""

@@ -112,14 +112,16 @@ class ControllerBrokerRequestBatch:
             )
 
     def update(self, brokers: Iterable[int], partitions: Iterable[TopicPartition]) -> None:
-        """Tell brokers which brokers there are, and of partitions that have a state."""
+        """Tell brokers which brokers there are, and of partitions that have a state, or are being deleted."""
         self._updated.update(brokers)
         context = self._context
         for name in partitions:
-            state = context.leadership.get(name)
+            state, is_going = context.leadership.get(name), context.is_queued_for_deletion(name.topic)
             if state is None:
+                if is_going:
+                    # The controller before has deleted its state already, and may not have come to tell of that.
+                    self._metadata[name] = _gone(name.partition, context.epoch)
                 continue
-            is_going = context.is_queued_for_deletion(name.topic)
             replicas = context.assignment(name).replicas
             self._metadata[name] = UpdateMetadataPartitionState(
                 partition_index=name.partition,

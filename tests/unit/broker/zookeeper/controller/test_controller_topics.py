@@ -9,7 +9,7 @@ import pytest
 from barnabas import errors
 from barnabas.broker.zookeeper import znodes
 from barnabas.broker.zookeeper.controller import controller_znodes
-from barnabas.broker.zookeeper.operations import Create, SetData
+from barnabas.broker.zookeeper.operations import Create, Delete, SetData
 from barnabas.protocol.messages.leader_and_isr_request import LeaderAndIsrRequest
 from barnabas.protocol.messages.stop_replica_request import StopReplicaRequest
 from barnabas.protocol.messages.update_metadata_request import UpdateMetadataRequest
@@ -373,3 +373,16 @@ def test_a_topic_that_is_made_again_is_another_one() -> None:
     assert world.topic("flights").topic_id != first
     assert world.state("flights") == znodes.PartitionState(2, 0, (2, 1), 1)
     assert world.members[1].broker.replicas[FLIGHTS].topic_id == world.topic("flights").topic_id
+
+
+def test_all_brokers_hear_of_a_deletion_that_the_controller_before_left_without_states() -> None:
+    """It may have died before it told all of them, and what has no state was told to none."""
+    world = world_with([1, 3])
+    world.write(Create(f"{znodes.DELETE_TOPICS}/flights"))
+    partitions = f"{znodes.topic_path('flights')}/partitions"
+    for path in (znodes.state_path("flights", 0), f"{partitions}/0", partitions):
+        world.write(Delete(path))
+    world.kill(1)
+    world.start(1)
+    assert not world.topics
+    assert not any(member.broker.metadata for member in world.members.values())
