@@ -118,8 +118,9 @@ _SILENCES: list[Callable[[SilentHistory], None]] = [
 ]
 
 
-# In 153 a topic is deleted while a reassignment waits for a replica of it, and made again.
-@pytest.mark.parametrize("seed", [*range(3), 15, 67, 86, 106, 153, 254])
+# In 46 and 330 a controller goes on with half of a deletion; in 397 one is taken for dead from the first moment on; in
+# 905 a partition that was added is taken back with the topic.
+@pytest.mark.parametrize("seed", [*range(3), 46, 106, 153, 330, 397, 905])
 def test_silent_machines_are_given_up_and_all_comes_to_its_end(seed: int) -> None:
     SilentHistory(seed).run()
 
@@ -178,10 +179,10 @@ def ask_no_one(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("plant", "first"),
     [
-        (keep_no_last_told, 86),
-        (tell_another_broker, 15),
-        (tell_of_the_end_after_the_beginning, 254),
-        (ask_no_one, 15),
+        (keep_no_last_told, 99),
+        (tell_another_broker, 24),
+        (tell_of_the_end_after_the_beginning, 309),
+        (ask_no_one, 446),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )

@@ -109,9 +109,12 @@ class BrokerLifelines:
     def watch(self, life: Life) -> None:
         """Hold a connection to a broker from now on."""
         line = self._lines.get(life)
-        if line is None or line.is_witness:
-            self.forget(life)
+        if line is None:
             self._lines[life] = _Line(was_open=self._seen.get(life.id) == life)
+        elif line.is_witness:
+            # What was heard from it counts on.
+            line.is_witness = False
+            line.due = line.due if line.is_opening else -inf
 
     def forget(self, life: Life) -> None:
         """End the connection to a broker."""

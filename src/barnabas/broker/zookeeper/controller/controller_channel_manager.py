@@ -184,6 +184,11 @@ class ControllerChannelManager:
             channel.requests.submit(request, answered, is_question=is_question)
             self._channels.wake(channel.requests)
 
+    def holds(self, life: Life) -> bool:
+        """Whether the lifeline of a life is held for what a broker is to be told."""
+        channel = self._brokers.get(life.id)
+        return channel is not None and channel.life == life
+
     def close(self) -> None:
         """Tell no broker anything any more."""
         for broker_id in list(self._brokers):

@@ -179,11 +179,12 @@ class KafkaController:
         events = self._events = ControllerEventManager(self._session, self._report, self._moved, self.stats)
         controller = self.active = ActiveController(environment, events, channels, self._random)
         self._balance_at = None
-        controller.put(TAKING_OFFICE, lambda: self._failover(controller))
+        controller.put(TAKING_OFFICE, lambda: self._failover(controller, channels))
 
-    def _failover(self, controller: ActiveController) -> Program[None]:
+    def _failover(self, controller: ActiveController, channels: ControllerChannelManager) -> Program[None]:
         try:
             yield from controller.failover()
+            self._let_go(channels)
         except (errors.ControllerMovedError, ConnectionLostError):
             raise
         except Exception as problem:
@@ -209,9 +210,15 @@ class KafkaController:
     # -- the end of brokers ------------------------------------------------------------------------------------------
 
     def _watch_controller(self) -> None:
-        """Hold the lifeline of the broker that is controller, if that is another one."""
+        """Hold the lifeline of the broker that is controller, if that is another one.
+
+        Who takes office itself keeps that of the controller before until it holds those of all brokers: by what was
+        learned on it already, that machine may soon be given up.
+        """
         number, connection = self.controller_id, self._connection
-        if self.active is not None or number is None or number == self._settings.broker_id:
+        if self.active is not None:
+            return
+        if number is None or number == self._settings.broker_id:
             self._hold(None)
             return
         path = f"{znodes.BROKER_IDS}/{number}"
@@ -240,6 +247,12 @@ class KafkaController:
             self.lifelines.forget(before)
         if life is not None:
             self.lifelines.watch(life)
+
+    def _let_go(self, channels: ControllerChannelManager) -> None:
+        """Leave the lifeline of the controller before to the office, which has none of it if its session is over."""
+        life, self._controllers_life = self._controllers_life, None
+        if life is not None and not channels.holds(life):
+            self.lifelines.forget(life)
 
     def _life_ended(self, life: Life) -> None:
         """Act on the end of a broker's process as on that of its session, which may take long to be seen."""
