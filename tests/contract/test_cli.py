@@ -24,9 +24,9 @@ TIMEOUT = PATIENCE
 
 
 class CommandLine:
-    """Runs `barnabas` with the broker in its environment, as a shell does."""
+    """Runs `barnabas` with the broker in its environment, as a shell does, or forked where there is what forks."""
 
-    def __init__(self, commands: ForkedCommands, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, commands: ForkedCommands | None = None) -> None:
         self._commands = commands
         self._environment = {**os.environ, "BARNABAS_BOOTSTRAP_SERVERS": bootstrap_servers}
         self._started: list[subprocess.Popen[str]] = []
@@ -44,15 +44,22 @@ class CommandLine:
         self._started.append(process)
         return process
 
+    def _ended(self, arguments: tuple[str, ...], stdin: str) -> subprocess.CompletedProcess[str]:
+        if self._commands is not None:
+            return self._commands.run(arguments, self._environment, stdin, TIMEOUT)
+        process = self.start(*arguments)
+        out, err = process.communicate(stdin, TIMEOUT)
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
     def run(self, *arguments: str, stdin: str = "", code: int = 0) -> str:
         """What it prints; it must end with `code`, and say something on stderr if that is not 0."""
-        done = self._commands.run(arguments, self._environment, stdin, TIMEOUT)
+        done = self._ended(arguments, stdin)
         assert done.returncode == code, done.stderr
         return done.stdout
 
     def fails(self, *arguments: str, stdin: str = "", code: int = 1) -> str:
         """What it complains about."""
-        done = self._commands.run(arguments, self._environment, stdin, TIMEOUT)
+        done = self._ended(arguments, stdin)
         assert done.returncode == code, done.stderr
         return done.stderr
 
@@ -73,7 +80,7 @@ def commands() -> Iterator[ForkedCommands]:
 
 @pytest.fixture
 def barnabas(commands: ForkedCommands, bootstrap_servers: str) -> Iterator[CommandLine]:
-    command_line = CommandLine(commands, bootstrap_servers)
+    command_line = CommandLine(bootstrap_servers, commands)
     yield command_line
     command_line.close()
 
@@ -325,7 +332,7 @@ def test_metrics_of_clients_are_subscribed_to(barnabas: CommandLine, new_name: C
 def test_the_broker_may_be_named_by_option_setting_and_file(
     commands: ForkedCommands, bootstrap_servers: str, tmp_path: Any, new_name: Callable[[str], str]
 ) -> None:
-    wrong = CommandLine(commands, "127.0.0.1:1")
+    wrong = CommandLine("127.0.0.1:1", commands)
     file = tmp_path / "client.properties"
     file.write_text(f"bootstrap.servers={bootstrap_servers}\nacks=all\nmax.poll.records=7\n")
     try:
