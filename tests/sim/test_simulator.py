@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,9 @@ import pytest
 FIRST, SEEDS = 8, 15
 
 
-def simulate(*arguments: str, hash_seed: str = "random") -> subprocess.CompletedProcess[str]:
+def simulate(
+    *arguments: str, hash_seed: str = "random", timeout: float | None = None
+) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     return subprocess.run(
         [sys.executable, "-m", "barnabas.testing.simulator", *arguments],
@@ -20,6 +23,7 @@ def simulate(*arguments: str, hash_seed: str = "random") -> subprocess.Completed
         capture_output=True,
         text=True,
         check=False,
+        timeout=timeout,
     )
 
 
@@ -39,6 +43,19 @@ def test_the_same_seed_gives_the_same_run_in_another_process(seed: str) -> None:
     assert lines[0] == lines[1]
     assert any("digest" in line for line in lines[0])
     assert runs[0].returncode == 0
+
+
+@pytest.mark.parametrize(("folder", "code"), [("with a space", 0), ("missing", 1)])
+def test_a_run_that_is_recorded_ends_whether_or_not_the_recording_can_be_written(
+    tmp_path: Path, folder: str, code: int
+) -> None:
+    """Its threads stand still for ever, so an error that nothing catches would leave the process there."""
+    (tmp_path / "with a space").mkdir()
+
+    run = simulate("--seed", "3", "--record", str(tmp_path / folder / "a.jsonl"), timeout=100)
+
+    assert run.returncode == code, run.stderr
+    assert f"barnabas anatomy '{tmp_path}/with a space/a.jsonl'" in run.stdout or "cannot be written" in run.stderr
 
 
 def test_no_randomness_but_the_seeds_is_drawn() -> None:

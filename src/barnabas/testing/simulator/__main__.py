@@ -8,6 +8,7 @@ import shlex
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 from typing import NoReturn
 
@@ -82,12 +83,25 @@ def _confine(options: argparse.Namespace) -> None:
 
 
 def _record(options: argparse.Namespace) -> NoReturn:
-    """Play one seed, write its recording, and end this process; 1 if it found something."""
+    """Play one seed, write its recording, and end this process; 1 if it found something, or failed."""
+    code = 1
+    try:
+        code = _recorded(options)
+    except OSError as problem:
+        print(f"./run sim: {options.record} cannot be written: {problem}", file=sys.stderr)  # noqa: T201
+    except Exception:  # noqa: BLE001 - told, and this process ends
+        traceback.print_exc()
+    sys.stdout.flush()
+    # The threads of the run stand still for ever, and Python would wait for them.
+    os._exit(code)
+
+
+def _recorded(options: argparse.Namespace) -> int:
     result = record(options.seed, options.scenario, options.record)
     if result.violations:
         _say_failure(result, options)
     print(f"{options.record}: seed {options.seed}, {result.virtual_seconds:.1f} virtual seconds")  # noqa: T201
-    print(f"see it:  {shlex.join(['barnabas', 'anatomy', options.record])}")  # noqa: T201
+    print(f"see it:  {shlex.join(['barnabas', 'anatomy', str(options.record)])}")  # noqa: T201
     sys.stdout.flush()
     if options.watch:
         # The threads of the run end with this program.
@@ -95,8 +109,7 @@ def _record(options: argparse.Namespace) -> NoReturn:
         if options.no_browser:
             command.append("--no-browser")
         os.execv(command[0], command)  # noqa: S606 - itself
-    # The threads of the run stand still for ever, and Python would wait for them.
-    os._exit(1 if result.violations else 0)
+    return 1 if result.violations else 0
 
 
 def hunt_for(options: argparse.Namespace) -> int:

@@ -259,8 +259,8 @@ MUTATIONS = [
     Mutation(
         "deleted records come back with a clean restart",
         "barnabas.broker.log.log_directory",
-        "recovery_points.get(name), starts.get(name))",
-        "recovery_points.get(name), None)",
+        "recovery_points.get(name), starts.get(name)\n",
+        "recovery_points.get(name), None\n",
     ),
     Mutation(
         "compaction drops tombstones as soon as it meets them",
