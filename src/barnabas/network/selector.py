@@ -189,6 +189,8 @@ class Selector:
 
     def poll(self, timeout: float, now: float) -> float:
         """See `Selectable.poll`; `now` only matters to simulators, here the time is the system's monotonic clock."""
+        # It stands yet where the last poll was interrupted while it waited.
+        self.is_only_waiting = False
         self.connected = []
         self.authentications = []
         self.disconnected = {}

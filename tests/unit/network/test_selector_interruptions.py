@@ -120,3 +120,52 @@ def test_an_interruption_at_any_line_loses_no_descriptor_and_costs_the_connectio
         converse(selector, echo, LineErrors(()))
         assert list(selector._selector.get_map()) == [selector._wakee.fileno()], errors.place
         echo.forget()
+
+
+def interrupt_wait(selector: Selector, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a poll end while it waits."""
+
+    def interrupted(timeout: float) -> list[object]:
+        raise InterruptionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(selector._selector, "select", interrupted)
+        with pytest.raises(InterruptionError):
+            selector.poll(1.0, 0.0)
+    assert selector.is_only_waiting
+
+
+def get_answer(selector: Selector, echo: Echo, errors: LineErrors) -> None:
+    """Connects and gets a frame back; goes on as NetworkClient does where a poll is interrupted."""
+    deadline = time.monotonic() + 5
+    selector.connect(1, "peer", echo.port)
+    received: list[bytes] = []
+    while not received:
+        assert time.monotonic() < deadline, f"no answer after {errors.place}"
+        try:
+            with errors.watching():
+                selector.poll(0.0, 0.0)
+        except InterruptionError:
+            if not selector.is_only_waiting:
+                selector.close(1)
+                selector.connect(1, "peer", echo.port)
+            continue
+        if 1 in selector.connected:
+            selector.send(1, [FRAME])
+        received = [bytes(frame) for _, frame in selector.completed_receives]
+        echo.answer()
+
+
+def test_a_poll_that_was_interrupted_while_it_waited_says_nothing_of_the_next_one(
+    echo: Echo, new_selector: Callable[[], Selector], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = LineErrors(PATHS[:1])
+    get_answer(new_selector(), echo, lines)
+    assert lines.count > 50
+
+    for at in range(lines.count):
+        echo.forget()
+        selector = new_selector()
+        interrupt_wait(selector, monkeypatch)
+        get_answer(selector, echo, LineErrors(PATHS[:1], at, InterruptionError))
+        selector.close(1)
