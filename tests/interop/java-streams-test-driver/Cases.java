@@ -187,17 +187,21 @@ public class Cases {
         return output;
     }
 
-    /** Does what the driver's pipeRecord does, but for the commit: caches are not flushed, and nothing is captured. */
     private static void pipeUncommitted(TopologyTestDriver driver, JsonNode input) throws Exception {
-        String topic = input.get("topic").asText();
+        pipeUncommitted(driver, input.get("topic").asText(), input.get("timestamp").asLong(), bytes(input.get("key")),
+            bytes(input.get("value")), headersOf(input));
+    }
+
+    /** Does what the driver's pipeRecord does, but for the commit: caches are not flushed, and nothing is captured. */
+    static void pipeUncommitted(TopologyTestDriver driver, String topic, long timestamp, byte[] key, byte[] value,
+            Headers headers) throws Exception {
         var find = TopologyTestDriver.class.getDeclaredMethod("getInputTopicOrPatternPartition", String.class);
         find.setAccessible(true);
         var partition = (TopicPartition) find.invoke(driver, topic);
         var enqueue = TopologyTestDriver.class.getDeclaredMethod("enqueueTaskRecord", String.class, TopicPartition.class,
             long.class, byte[].class, byte[].class, Headers.class);
         enqueue.setAccessible(true);
-        enqueue.invoke(driver, topic, partition, input.get("timestamp").asLong(), bytes(input.get("key")),
-            bytes(input.get("value")), headersOf(input));
+        enqueue.invoke(driver, topic, partition, timestamp, key, value, headers);
         var field = TopologyTestDriver.class.getDeclaredField("task");
         field.setAccessible(true);
         var task = (StreamTask) field.get(driver);

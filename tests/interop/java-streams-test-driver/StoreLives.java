@@ -4,7 +4,6 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
-import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
@@ -12,8 +11,6 @@ import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.Map;
 import java.util.Properties;
-import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.Serdes;
@@ -28,7 +25,6 @@ import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.processor.api.ContextualProcessor;
 import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.Record;
-import org.apache.kafka.streams.processor.internals.StreamTask;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.SessionStore;
@@ -101,25 +97,11 @@ public class StoreLives {
 
     /** Does what the driver's pipeRecord does, but for the commit. */
     private static void pipe(TopologyTestDriver driver, long timestamp, String value) throws Exception {
-        var partition = (TopicPartition) own("getInputTopicOrPatternPartition", String.class).invoke(driver, "in");
-        own("enqueueTaskRecord", String.class, TopicPartition.class, long.class, byte[].class, byte[].class, Headers.class)
-            .invoke(driver, "in", partition, timestamp, null, new StringSerializer().serialize("in", value),
-                new RecordHeaders());
-        var field = TopologyTestDriver.class.getDeclaredField("task");
-        field.setAccessible(true);
-        var task = (StreamTask) field.get(driver);
-        task.resumePollingForPartitionsWithAvailableSpace();
-        task.updateLags();
-        while (task.hasRecordsQueued() && task.isProcessable(0)) {
-            task.process(0);
-        }
-        own("captureOutputsAndReEnqueueInternalResults").invoke(driver);
-    }
-
-    private static Method own(String name, Class<?>... parameters) throws Exception {
-        Method found = TopologyTestDriver.class.getDeclaredMethod(name, parameters);
-        found.setAccessible(true);
-        return found;
+        Cases.pipeUncommitted(driver, "in", timestamp, null, new StringSerializer().serialize("in", value),
+            new RecordHeaders());
+        var capture = TopologyTestDriver.class.getDeclaredMethod("captureOutputsAndReEnqueueInternalResults");
+        capture.setAccessible(true);
+        capture.invoke(driver);
     }
 
     private static void changelog(TopologyTestDriver driver, ArrayNode told) {

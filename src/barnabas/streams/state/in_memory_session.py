@@ -7,7 +7,7 @@ from weakref import WeakSet
 
 from barnabas.streams.serdes.window_keys import MAX_LONG
 from barnabas.streams.state.session_bytes import Session
-from barnabas.streams.state.skip_list_map import SkipListIterator, SkipListMap
+from barnabas.streams.state.skip_list_map import SkipListIterator, SkipListMap, drop_expired
 
 #: The sessions of one end, by key and start.
 Keys = SkipListMap[bytes, SkipListMap[int, bytes]]
@@ -99,15 +99,10 @@ class InMemorySessions:
         return opened
 
     def _drop_expired(self) -> None:
-        oldest = self._ends.beside(None, False)
         live = self.observed_stream_time - self._retention_ms + 1
-        if oldest is None or oldest >= live:
-            return
-        live = min((live, *(opened.time for opened in self._open)))
-        while oldest is not None and oldest < live:
-            for key in self._ends.pop(oldest) or ():
-                self._forget_end_of(key, oldest)
-            oldest = self._ends.beside(None, False)
+        for end, keys in drop_expired(self._ends, live, self._open):
+            for key in keys:
+                self._forget_end_of(key, end)
 
 
 class _OpenSessions:

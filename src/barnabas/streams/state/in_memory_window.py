@@ -8,7 +8,7 @@ from weakref import WeakSet
 from barnabas.streams.serdes.reader import _INT
 from barnabas.streams.serdes.window_keys import MAX_INT, MAX_LONG
 from barnabas.streams.state.memory import MemoryMap
-from barnabas.streams.state.skip_list_map import SkipListIterator, SkipListMap
+from barnabas.streams.state.skip_list_map import SkipListIterator, SkipListMap, drop_expired
 from barnabas.streams.state.window_bytes import Entry, _empty
 
 
@@ -82,14 +82,7 @@ class InMemoryWindows:
         return sum(len(found) for found in self._starts.values())
 
     def _drop_expired(self) -> None:
-        oldest = self._starts.beside(None, False)
-        live = self.observed_stream_time - self._retention_ms + 1
-        if oldest is None or oldest >= live:
-            return
-        live = min((live, *(opened.time for opened in self._open)))
-        while oldest is not None and oldest < live:
-            self._starts.pop(oldest)
-            oldest = self._starts.beside(None, False)
+        drop_expired(self._starts, self.observed_stream_time - self._retention_ms + 1, self._open)
 
 
 class _OpenWindows:

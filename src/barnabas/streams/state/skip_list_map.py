@@ -7,7 +7,7 @@ then. So it shows entries that were put meanwhile, and the one it holds although
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 K = TypeVar("K")
@@ -76,6 +76,29 @@ class SkipListMap(Generic[K, V]):
         else:
             at = (bisect_left if included else bisect_right)(keys, key)
         return keys[at] if 0 <= at < len(keys) else None
+
+
+class AtTime(Protocol):
+    """An iterator that is open; `time` is where it is."""
+
+    @property
+    def time(self) -> int:
+        """From there on nothing expires."""
+
+
+def drop_expired(kept: SkipListMap[int, V], live: int, opened: Iterable[AtTime]) -> list[tuple[int, V]]:
+    """Take out what lies before the time `live`, and before all iterators that are open; return it, by time."""
+    dropped: list[tuple[int, V]] = []
+    oldest = kept.beside(None, False)
+    if oldest is None or oldest >= live:
+        return dropped
+    live = min((live, *(each.time for each in opened)))
+    while oldest is not None and oldest < live:
+        value = kept.pop(oldest)
+        if value is not None:
+            dropped.append((oldest, value))
+        oldest = kept.beside(None, False)
+    return dropped
 
 
 class SkipListIterator(Generic[K, V]):
