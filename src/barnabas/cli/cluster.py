@@ -27,8 +27,6 @@ _EXAMPLES = """\
   barnabas cluster features               at which level the cluster is
   barnabas cluster unregister 3           forget a broker that will not come back
 """
-#: Seconds. The quorum is asked through a broker, which waits for a controller as long as it is let.
-_CONTROLLER_ANSWERS_WITHIN = 3.0
 _QUORUM = ("node", "role", "directory", "endOffset", "behind", "caughtUpMsAgo", "endpoints")
 
 
@@ -131,11 +129,11 @@ def _overview(args: Namespace) -> int:
 
 
 def _controller(admin: AdminClient, cluster: ClusterDescription) -> ActiveController:
-    from barnabas.client.admin.quorum import active_controller
+    from barnabas.client.admin.quorum import CONTROLLER_ANSWERS_WITHIN, active_controller
     from barnabas.errors import KafkaError
 
     try:
-        return active_controller(cluster, admin.describe_metadata_quorum(timeout=_CONTROLLER_ANSWERS_WITHIN))
+        return active_controller(cluster, admin.describe_metadata_quorum(timeout=CONTROLLER_ANSWERS_WITHIN))
     except KafkaError as error:
         return active_controller(cluster, error)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.admin import GroupListing, OffsetSpec
-from barnabas.client.admin.quorum import ActiveController, active_controller
+from barnabas.client.admin.quorum import CONTROLLER_ANSWERS_WITHIN, ActiveController, active_controller
 from barnabas.console.lag_clock import Delay, LagClock
 from barnabas.errors import KafkaError
 from barnabas.protocol.topic_partition import TopicPartition
@@ -28,8 +28,6 @@ SHARE = 0.1
 REMEMBERED = 720
 MOST_GROUPS = 500
 DIRECTORIES_EVERY = 6
-#: Seconds. The quorum is asked through a broker, which waits for a controller as long as it is let.
-CONTROLLER_ANSWERS = 3.0
 #: A lag's trend is that of so long at most.
 TREND_MS = 60_000
 #: Partitions in one ListOffsets: a broker that opens logs when they are first asked for answers others in between.
@@ -165,7 +163,8 @@ class Sampler:
 
     async def _controller(self, cluster: ClusterDescription) -> ActiveController:
         try:
-            return active_controller(cluster, await self._admin.describe_metadata_quorum(timeout=CONTROLLER_ANSWERS))
+            quorum = await self._admin.describe_metadata_quorum(timeout=CONTROLLER_ANSWERS_WITHIN)
+            return active_controller(cluster, quorum)
         except KafkaError as error:
             return active_controller(cluster, error)
 

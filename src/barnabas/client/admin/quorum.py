@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from barnabas.protocol.messages.describe_quorum_response import ReplicaState as DescribedReplica
 
 
+#: Seconds for who only shows a cluster: a broker passes the question on, and waits for a controller while it is let.
+CONTROLLER_ANSWERS_WITHIN = 3.0
+
+
 class RaftVoterEndpoint(NamedTuple):
     """Where a controller listens, by the name of the listener."""
 
