@@ -288,14 +288,13 @@ class ZooKeeperFaults(FaultGroup[ClusterParts]):
 class ClusterPlan(Plan[ClusterParts]):
     """The faults of a run with a cluster."""
 
-    GROUPS: ClassVar[tuple[type[FaultGroup[Any]], ...]] = (
+    OF_BOTH_PLANES: ClassVar[tuple[type[FaultGroup[Any]], ...]] = (
         NetworkFaults,
         ClusterFaults,
         ClientFaults,
         DirectedFaults,
-        LostDisksInTurn,
-        LostPowerInTurn,
     )
+    GROUPS = (*OF_BOTH_PLANES, LostDisksInTurn, LostPowerInTurn)
     THEMES: ClassVar[tuple[tuple[str, ...], ...]] = (
         ("kill broker", "pause broker", "cut nodes"),
         ("kill broker", "kill controller"),
@@ -384,7 +383,7 @@ class ClusterPlan(Plan[ClusterParts]):
 class ZooKeeperPlan(ClusterPlan):
     """The faults of a run with a cluster under ZooKeeper."""
 
-    GROUPS = (NetworkFaults, ClusterFaults, ClientFaults, DirectedFaults, ZooKeeperFaults, DirectedZooKeeperFaults)
+    GROUPS = (*ClusterPlan.OF_BOTH_PLANES, ZooKeeperFaults, DirectedZooKeeperFaults)
     DIRECTED = (("controller is deposed", "kill broker"), *ClusterPlan.DIRECTED)
     THEMES = (
         *ClusterPlan.THEMES,
